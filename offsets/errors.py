@@ -1,0 +1,35 @@
+"""What can go wrong with offsets.
+
+OffsetsError
+├── StoreUnavailable    ZooKeeper does not answer: wait and try again
+├── LeadershipLost      another driver may lead now: stop writing, stand by
+├── OffsetConflict      somebody else wrote what only we may write: stop
+├── StoredStateInvalid  a node holds something we cannot read: stop, an operator must look
+└── DataLoss            Kafka no longer has what comes next: stop, or skip if the operator chose so
+"""
+
+from __future__ import annotations
+
+
+class OffsetsError(Exception):
+    """Base of everything below; its text is for the operator."""
+
+
+class StoreUnavailable(OffsetsError):
+    """ZooKeeper did not answer in time."""
+
+
+class LeadershipLost(OffsetsError):
+    """This driver must not write any more."""
+
+
+class OffsetConflict(OffsetsError):
+    """The stored state changed under the leader."""
+
+
+class StoredStateInvalid(OffsetsError):
+    """A stored node is corrupt, too large or of a future version."""
+
+
+class DataLoss(OffsetsError):
+    """Records that were never read are gone from Kafka."""

@@ -1,0 +1,43 @@
+"""The znode layout, in one place. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodePaths:
+    """Nodes of one pipeline below the configured root."""
+
+    root: str
+    job_name: str
+
+    @property
+    def pipeline(self) -> str:
+        """Parent of everything about this pipeline."""
+        return f"{self.root}/pipelines/{self.job_name}"
+
+    @property
+    def epoch(self) -> str:
+        """Fencing epoch of the present leader."""
+        return f"{self.pipeline}/epoch"
+
+    @property
+    def commit(self) -> str:
+        """Offsets and ledger pointer of the last committed batch."""
+        return f"{self.pipeline}/commit"
+
+    @property
+    def pending(self) -> str:
+        """Input of the batch that was started last; empty when it was committed."""
+        return f"{self.pipeline}/pending"
+
+    @property
+    def lock(self) -> str:
+        """Contenders for leadership."""
+        return f"{self.pipeline}/lock"
+
+    @property
+    def previous(self) -> str:
+        """Commits that an operator replaced by hand."""
+        return f"{self.pipeline}/previous"

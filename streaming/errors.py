@@ -1,0 +1,35 @@
+"""What can end or delay the job.
+
+StreamError
+├── KafkaUnavailable   the broker does not answer: wait and try again
+├── RangeNotReadable   records of a fixed range are missing: stop, or skip if the operator chose so
+├── UnknownFormat      a record names a log format that nobody defined: stop, an operator must add it
+├── TopicMissing       the topic does not exist: stop
+└── LedgerError        the ledger cannot be read or written: stop, nothing is committed
+"""
+
+from __future__ import annotations
+
+
+class StreamError(Exception):
+    """Base of everything below; its text is for the operator."""
+
+
+class KafkaUnavailable(StreamError):
+    """The broker did not answer in time."""
+
+
+class RangeNotReadable(StreamError):
+    """A record that must be there is not."""
+
+
+class UnknownFormat(StreamError):
+    """A record's format id has no definition."""
+
+
+class TopicMissing(StreamError):
+    """The topic does not exist."""
+
+
+class LedgerError(StreamError):
+    """The ledger cannot be read or written."""

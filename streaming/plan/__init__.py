@@ -1,0 +1,1 @@
+"""Decide what a batch reads. Pure: no broker, no clock, no ZooKeeper."""
