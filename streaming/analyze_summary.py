@@ -215,11 +215,14 @@ def _top_table(title: str, entries: list[dict[str, Any]]) -> Table:
 
 def _attacker_table(attackers: list[dict[str, Any]]) -> Table:
     table = Table(
-        title="Attackers" if attackers else "No attackers", title_justify="left", box=None
+        title="Attackers" if attackers else "No attackers",
+        title_justify="left",
+        box=None,
+        expand=True,
     )
     for column in ("score", "client", "requests", "detectors") if attackers else ():
-        table.add_column(column)
-    table.add_column("first line" if attackers else "", no_wrap=True, overflow="ellipsis")
+        table.add_column(column, no_wrap=column != "detectors")
+    table.add_column("first line" if attackers else "", ratio=1, no_wrap=True, overflow="ellipsis")
     for one in attackers:
         style = "bold red" if one["incident"] else ""
         table.add_row(

@@ -47,12 +47,12 @@ def application(published: Published) -> Any:
         if path == "/metrics":
             return metrics(environ, start_response)  # type: ignore[no-any-return]
         if path == "/api/status":
-            start_response("200 OK", _JSON_HEADERS)
+            start_response("200 OK", list(_JSON_HEADERS))
             return [json.dumps(published.picture.status, ensure_ascii=True).encode()]
         if path == "/healthz":
-            start_response("200 OK", _JSON_HEADERS)
+            start_response("200 OK", list(_JSON_HEADERS))
             return [b'{"ok":true}']
-        start_response("404 Not Found", _JSON_HEADERS)
+        start_response("404 Not Found", list(_JSON_HEADERS))
         return [b'{"error":"known paths: /metrics /api/status /healthz"}']
 
     return serve

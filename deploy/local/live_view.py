@@ -171,9 +171,9 @@ def _alert_table(alerts: Sequence[Mapping[str, Any]], rows: int) -> RenderableTy
     for alert in alerts[:rows]:
         labels = alert.get("labels", {})
         about = labels.get("client") or labels.get("service") or labels.get("job") or ""
-        critical = labels.get("severity") == "critical"
+        wakes_somebody = labels.get("severity") == "page"
         name = printable(labels.get("alertname", "?"), 60)
-        style = "bold red" if critical else "yellow"
+        style = "bold red" if wakes_somebody else "yellow"
         table.add_row(Text.assemble((name, style), f" {printable(about, 60)}"))
     return table if alerts else Text("none", style="dim")
 

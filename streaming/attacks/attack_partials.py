@@ -1,6 +1,7 @@
 """Rows with detectors → the `attacks` table: who fired what, when, and where the lines stand.
 
-Pure, frame → partial. Partition is a key, so that the offsets are an exact range to read again.
+Pure, frame → partial. Partition is a key, so that the offsets are an exact range to read again. A request that
+several detectors recognised is in `first_requests` of one of them only: their sum counts requests once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ATTACKS = Table(
         "detector": pl.String(),
         "partition": pl.Int32(),
     },
-    sums={"requests": pl.Int64(), "points": pl.Int64()},
+    sums={"requests": pl.Int64(), "first_requests": pl.Int64(), "points": pl.Int64()},
     maxima={"last_offset": pl.Int64()},
     minima={"first_offset": pl.Int64(), "sample": pl.String()},
 )
@@ -33,10 +34,12 @@ def attack_partial(rows: pl.DataFrame) -> pl.DataFrame:
         "window", "service", "client", "partition", "record_offset", "line", *_VERDICT
     )
     return ATTACKS.shaped(
-        fired.explode(*_VERDICT)
+        fired.with_columns(first=pl.col("detectors").list.first())
+        .explode(*_VERDICT)
         .group_by("window", "service", "client", "partition", pl.col("detectors").alias("detector"))
         .agg(
             requests=pl.len(),
+            first_requests=(pl.col("detectors") == pl.col("first")).sum(),
             points=pl.col("detector_points").sum(),
             last_offset=pl.col("record_offset").max(),
             first_offset=pl.col("record_offset").min(),

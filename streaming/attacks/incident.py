@@ -163,7 +163,7 @@ class IncidentBook:
             attacker = self._attacker(row["service"], row["client"], row["window"])
             attacker.add_points(row["points"], row["window"], self.policy.half_life_seconds)
             attacker.add_evidence(row["partition"], row["first_offset"], row["last_offset"])
-            attacker.requests += row["requests"]
+            attacker.requests += row["first_requests"]
             seen = attacker.detectors.get(row["detector"], 0)
             attacker.detectors[row["detector"]] = seen + row["requests"]
             attacker.sample = attacker.sample or row["sample"] or ""

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from streaming.attacks.attack_partials import ATTACKS
+from streaming.attacks.attack_partials import ATTACKS, attack_partial
 from streaming.attacks.behaviour import (
     BEHAVIOUR,
     FEW_REQUESTS,
@@ -17,6 +17,9 @@ from streaming.attacks.behaviour import (
 )
 from streaming.attacks.detector import load_detectors
 from streaming.attacks.incident import IncidentBook, IncidentPolicy
+from streaming.attacks.match import match_lines
+from streaming.lines.access_line import parse_lines
+from streaming.lines.log_format import compile_log_format
 
 DETECTORS = load_detectors()
 START = 1_794_992_400
@@ -30,6 +33,7 @@ def attack(window: int = START, points: int = 5, **fields: Any) -> dict[str, Any
         "detector": "sqli",
         "partition": 0,
         "requests": 1,
+        "first_requests": 1,
         "points": points,
         "first_offset": 10,
         "last_offset": 20,
@@ -93,7 +97,7 @@ def test_one_attacker_groups_all_detectors_with_its_evidence() -> None:
     incidents.update(
         attacks(
             attack(first_offset=30, last_offset=40),
-            attack(detector="xss", first_offset=5, last_offset=9, requests=2),
+            attack(detector="xss", first_offset=5, last_offset=9, requests=2, first_requests=1),
             attack(partition=3, first_offset=7, last_offset=7),
             attack(service="shop"),
         ),
@@ -102,7 +106,7 @@ def test_one_attacker_groups_all_detectors_with_its_evidence() -> None:
     web = next(one for one in incidents.attackers(START) if one.service == "web")
     assert web.detectors == {"sqli": 2, "xss": 2}
     assert web.evidence == {0: (5, 40), 3: (7, 7)}
-    assert (web.requests, web.sample) == (4, "a line")
+    assert (web.requests, web.sample) == (3, "a line")
     assert (web.first_seen, web.last_seen) == (START, START + 10)
 
 
@@ -263,3 +267,24 @@ def test_sets_of_paths_merge_by_union() -> None:
 def test_the_number_of_distinct_paths_is_estimated_from_their_bits() -> None:
     bits = pl.DataFrame({"bits": [0, 1, (1 << 14) - 1, (1 << 63) - 1]})
     assert bits.select(distinct_paths(pl.col("bits"))).to_series().to_list() == [0, 1, 16, 305]
+
+
+def test_a_request_that_two_detectors_recognise_is_one_request() -> None:
+    line = (
+        '203.0.113.9 - - [18/Nov/2026:10:00:00 +0000] "GET /?id=1%27+union+select+password+from+users '
+        'HTTP/1.1" 200 5 "-" "sqlmap/1.7"'
+    )
+    rows = parse_lines(pl.Series([line]), compile_log_format("combined")).with_columns(
+        service=pl.lit("web"),
+        partition=pl.lit(0, pl.Int32),
+        record_offset=pl.lit(7, pl.Int64),
+        line=pl.lit(line),
+        window=pl.lit(START, pl.Int64),
+    )
+    incidents = book()
+
+    incidents.update(attack_partial(match_lines(rows, DETECTORS)), behaviour())
+
+    (attacker,) = incidents.attackers(START)
+    assert attacker.detectors == {"scanner_agent": 1, "sqli": 1}
+    assert attacker.requests == 1
