@@ -157,7 +157,9 @@ def analyze(
         stream=configuration.stream,
         alerts=configuration.alerts,
     )
-    raise typer.Exit(_or_exit(lambda: analyze_files(request, Console()), AnalyzeError))
+    raise typer.Exit(
+        _or_exit(lambda: analyze_files(request, Console()), AnalyzeError, *_job_errors())
+    )
 
 
 @app.command()

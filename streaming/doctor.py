@@ -5,16 +5,12 @@ Each check is one function that returns a finding; none of them changes anything
 
 from __future__ import annotations
 
-import re
-import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -28,12 +24,12 @@ from offsets.settings import ZookeeperSettings
 from offsets.zookeeper_session import ZookeeperSession
 from palisade_output import printable
 from streaming.broker_offsets import BrokerOffsets
-from streaming.errors import StreamError, TopicMissing
+from streaming.errors import JavaUnusable, StreamError, TopicMissing
+from streaming.java import OLDEST_VERSION, find_java
 from streaming.ledger_files import open_ledger_files
 from streaming.settings import StreamSettings
 
 Verdict = Literal["ok", "problem", "not used"]
-_OLDEST_JAVA = 17
 _MAX_SKEW_SECONDS = 5.0
 _HTTP_TIMEOUT_SECONDS = 3.0
 
@@ -100,19 +96,10 @@ def check_python() -> Finding:
 
 def check_java(environ: Mapping[str, str]) -> Finding:
     """Spark and the embedded servers need Java 17 or newer."""
-    home = environ.get("JAVA_HOME")
-    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    remedy = "install Java 17 or newer, or set JAVA_HOME"
-    if program is None or not Path(program).exists():
-        return Finding("Java", "problem", "not found", remedy)
-    answer = subprocess.run(
-        [program, "-version"], capture_output=True, text=True, timeout=20, check=False
-    )
-    version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
-    if version is None or int(version[1]) < _OLDEST_JAVA:
-        found = f"version {version[1]}" if version else "no version"
-        return Finding("Java", "problem", f"{found} at {program}", remedy)
-    return Finding("Java", "ok", f"version {version[1]} at {program}")
+    try:
+        return Finding("Java", "ok", f"{OLDEST_VERSION} or newer at {find_java(environ)}")
+    except JavaUnusable as error:
+        return Finding("Java", "problem", str(error), "install it, or set JAVA_HOME")
 
 
 def check_kafka(kafka: KafkaSettings) -> Finding:

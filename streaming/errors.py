@@ -5,6 +5,7 @@ StreamError
 ├── RangeNotReadable   records of a fixed range are missing: stop, or skip if the operator chose so
 ├── UnknownFormat      a record names a log format that nobody defined: stop, an operator must add it
 ├── TopicMissing       the topic does not exist: stop
+├── JavaUnusable       no Java, or too old for Spark: stop
 └── LedgerError        the ledger cannot be read or written: stop, nothing is committed
 """
 
@@ -29,6 +30,10 @@ class UnknownFormat(StreamError):
 
 class TopicMissing(StreamError):
     """The topic does not exist."""
+
+
+class JavaUnusable(StreamError):
+    """There is no Java that Spark can run on."""
 
 
 class LedgerError(StreamError):

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 
 from ingest.log_record import PATH_HEADER
 from offsets.offset_range import OffsetRange
-from streaming.attacks.detector import Detector, load_detectors
+from streaming.attacks.detector import load_detectors
 from streaming.attacks.match import match_lines
 from streaming.completeness import Admission, LineSource, admit_records
 from streaming.errors import RangeNotReadable, UnknownFormat
@@ -109,7 +109,9 @@ def _summarise_messages(task: RangeTask, messages: Sequence[Message]) -> RangeRe
     record_offsets = np.fromiter((m.offset() for m in messages), np.int64, len(messages))
     frames = [_parse_source(task, source, admission, record_offsets) for source in admission.values]
     lines = pl.concat(frames, how="vertical") if frames else None
-    tables = {} if lines is None else summarise(match_lines(lines, _detectors()), task.top_entries)
+    tables = (
+        {} if lines is None else summarise(match_lines(lines, load_detectors()), task.top_entries)
+    )
     if lines is not None:
         tables["outcomes"] = _outcomes(lines)
     return RangeResult(
@@ -199,11 +201,6 @@ def _format(format_id: str, task: RangeTask) -> LogFormat:
 @lru_cache(maxsize=64)
 def _compiled(text: str) -> LogFormat:
     return compile_log_format(text)
-
-
-@lru_cache(maxsize=1)
-def _detectors() -> tuple[Detector, ...]:
-    return load_detectors()
 
 
 def _to_ipc(table: pl.DataFrame) -> bytes:

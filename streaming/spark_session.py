@@ -12,7 +12,9 @@ from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 
+from streaming.java import find_java
 from streaming.settings import StreamSettings
+from streaming.spark_gateway import spark_gateway
 
 LOCAL_MASTER = "local[*,4]"
 """All cores, and four attempts for each task: plain `local[*]` never retries."""
@@ -35,7 +37,10 @@ def spark_context(settings: StreamSettings, app_name: str) -> SparkContext:
         conf.set(key, value)
     if (conf.get("spark.master") or "").startswith("local"):
         _prepare_local(conf)
-    context = SparkContext(conf=conf, environment=dict(_WORKER_ENVIRONMENT))
+    find_java(os.environ)  # says what is wrong in one sentence, before Spark does in fifty
+    context = SparkContext(
+        conf=conf, environment=dict(_WORKER_ENVIRONMENT), gateway=spark_gateway(conf)
+    )
     context.setLogLevel("ERROR")
     return context
 

@@ -72,6 +72,8 @@ def _spark_starting(settings: JobSettings) -> Iterator[Callable[[], SparkContext
 
     def wait() -> SparkContext:
         thread.join()
+        if failed and isinstance(failed[0], StreamError):
+            raise failed[0]
         if failed:
             message = (
                 f"Spark did not start ({failed[0]}): check `palisade doctor` and stream.master."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,6 +82,7 @@ class Detector:
     quiet: tuple[Golden, ...] = ()
 
 
+@cache
 def load_detectors(folder: Path = DETECTOR_FOLDER) -> tuple[Detector, ...]:
     """Every detector of `folder`, by name."""
     return tuple(

@@ -62,7 +62,7 @@ def test_top_level_folders_are_the_fixed_ones():
         path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")
     }
 
-    assert tracked - {"var", "dist"} == FOLDERS
+    assert tracked - {"var", "dist", "__pycache__"} == FOLDERS
 
 
 def test_our_packages_are_imported_from_this_project():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.java import find_java, major_version
-from deploy.local.stack_errors import JavaUnusable
+from streaming.errors import JavaUnusable
+from streaming.java import find_java, major_version
 
 
 @pytest.mark.parametrize(
