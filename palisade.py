@@ -166,7 +166,7 @@ def analyze(
 def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Check everything Palisade needs, and say what to do about what is missing."""
     configuration = _configuration(config)
-    _require("confluent_kafka", "stream")
+    _require("kazoo", "stream")
     from streaming.doctor import Examined, examine, show_findings
 
     examined = Examined(
