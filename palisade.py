@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -111,7 +112,8 @@ def audit(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     def work() -> Audit:
         with _zookeeper(configuration) as session:
             stored = read_pipeline(session, _znode_paths(configuration))
-        return audit_ledger(Ledger(open_ledger_files(configuration.stream.ledger)), stored.commit)
+        ledger = Ledger(open_ledger_files(configuration.stream.ledger))
+        return audit_ledger(ledger, stored.commit, stored.resets)
 
     result = _or_exit(work, *_job_errors())
     if as_json:
@@ -206,16 +208,13 @@ def offsets_show(config: ConfigOption = None, as_json: JsonOption = False) -> No
     """Show what is committed against what Kafka has."""
     configuration = _configuration(config)
     _require("kazoo", "stream")
-    from offsets.commands import offset_rows, read_pipeline
-    from streaming.broker_offsets import BrokerOffsets
+    from streaming.offsets_commands import overview
     from streaming.offsets_report import show_offsets
 
     def work() -> None:
+        settings = _job_settings(configuration)
         with _zookeeper(configuration) as session:
-            stored = read_pipeline(session, _znode_paths(configuration))
-        broker = BrokerOffsets(configuration.kafka)
-        _, partitions = broker.topic(configuration.kafka.topic)
-        rows = offset_rows(stored.commit, broker.available(partitions))
+            stored, rows = overview(settings, session, _znode_paths(configuration))
         show_offsets(configuration.stream.job_name, stored, rows, as_json)
 
     _or_exit(work, *_job_errors())
@@ -223,33 +222,40 @@ def offsets_show(config: ConfigOption = None, as_json: JsonOption = False) -> No
 
 @offsets_app.command("reset")
 def offsets_reset(
-    to: Annotated[Literal["earliest", "latest"], typer.Option("--to", help="Where to continue.")],
+    to: Annotated[
+        Literal["earliest", "latest", "time", "offsets"],
+        typer.Option("--to", help="Where to continue."),
+    ],
+    at_time: Annotated[
+        str,
+        typer.Option("--time", help="With --to time: as in 2026-11-18T10:00:00+00:00."),
+    ] = "",
+    offsets: Annotated[
+        str,
+        typer.Option(
+            "--offsets", help="With --to offsets: access-log:0=5,...; others stay where they are."
+        ),
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Set where the job continues; refused while it runs, the old offsets are kept."""
     configuration = _configuration(config)
     _require("kazoo", "stream")
-    from offsets.commands import read_pipeline, reset, reset_rows
-    from streaming.broker_offsets import BrokerOffsets
+    from offsets.commands import reset
+    from streaming.offsets_commands import ResetRequest, prepare_reset
+    from streaming.offsets_report import reset_lines
 
     def work() -> None:
-        broker = BrokerOffsets(configuration.kafka)
-        topic_id, partitions = broker.topic(configuration.kafka.topic)
-        available = broker.available(partitions)
-        paths = _znode_paths(configuration)
+        settings, paths = _job_settings(configuration), _znode_paths(configuration)
         with _zookeeper(configuration) as session:
-            rows = reset_rows(read_pipeline(session, paths).commit, available, to)
-            for row in rows:
-                print(f"{row.partition}: {row.committed} -> {row.target}, {row.effect}")
+            request = ResetRequest(to, at_time, offsets)
+            planned = prepare_reset(settings, session, paths, request)
+            for line in reset_lines(planned):
+                print(printable(line))
             if not yes and not typer.confirm("Set these offsets?"):
                 raise typer.Exit(1)
-            kept = reset(
-                session,
-                paths,
-                {row.partition: row.target for row in rows},
-                {configuration.kafka.topic: topic_id},
-            )
+            kept = reset(session, paths, planned, time.time())
         print(f"Done. The old offsets are kept in {kept}.")
 
     _or_exit(work, *_job_errors())
@@ -333,7 +339,8 @@ def _zookeeper(configuration: Configuration):  # type: ignore[no-untyped-def] # 
 def _znode_paths(configuration: Configuration):  # type: ignore[no-untyped-def] # imported lazily
     from offsets.znode_paths import ZnodePaths
 
-    return ZnodePaths(configuration.zookeeper.root, configuration.stream.job_name)
+    zookeeper = configuration.zookeeper
+    return ZnodePaths(zookeeper.root, configuration.stream.job_name, zookeeper.consumers_root)
 
 
 def _job_errors() -> tuple[type[Exception], ...]:

@@ -65,6 +65,18 @@ INCIDENTS_OPEN = Metric(
 INCIDENTS_OPENED = Metric(
     "palisade_incidents_opened_total", "counter", "Incidents ever opened.", ("service",)
 )
+LATE_LINES = Metric(
+    "palisade_late_lines_total",
+    "counter",
+    "Lines that came after their window was closed: counted in history, missing from what was shown as complete.",
+    ("service",),
+)
+SKEWED_LINES = Metric(
+    "palisade_skewed_lines_total",
+    "counter",
+    "Lines whose time is too far from their arrival in Kafka to move event time.",
+    ("service",),
+)
 
 # The pipeline itself.
 LINES = Metric(
@@ -91,6 +103,9 @@ LOST_RECORDS = Metric(
     "counter",
     "Kafka records lost before they were read and accepted as lost.",
 )
+LOST_RANGES = Metric(
+    "palisade_lost_ranges_total", "counter", "Ranges of Kafka records accepted as lost."
+)
 COMPLETENESS = Metric(
     "palisade_completeness_ratio",
     "gauge",
@@ -106,6 +121,17 @@ BATCH_SECONDS = Metric(
 BATCH_TOTAL_SECONDS = Metric(
     "palisade_batch_seconds", "gauge", "Seconds of the last batch from plan to commit."
 )
+BATCH_DURATION = Metric(
+    "palisade_batch_duration_seconds",
+    "histogram",
+    "Seconds of committed batches, by phase; the last batch is added with the next one.",
+    ("phase",),
+)
+BATCH_RECORDS = Metric("palisade_batch_records", "gauge", "Kafka records of the last batch.")
+BATCH_LINES = Metric("palisade_batch_lines", "gauge", "Lines counted in the last batch.")
+BATCH_BYTES = Metric(
+    "palisade_batch_bytes", "gauge", "Bytes of log files counted in the last batch."
+)
 BATCH_INTERVAL = Metric("palisade_batch_interval_seconds", "gauge", "Configured batch interval.")
 SCHEDULING_DELAY = Metric(
     "palisade_scheduling_delay_seconds", "gauge", "How late the last batch started."
@@ -114,6 +140,17 @@ RATE_LIMIT = Metric(
     "palisade_rate_limit_lines_per_second",
     "gauge",
     "Rate limit in force over all partitions; +Inf where there is none.",
+)
+RATE_LIMIT_BECAUSE = Metric(
+    "palisade_rate_limit_because",
+    "gauge",
+    "1 for what set the rate limit in force, 0 for the other causes.",
+    ("because",),
+)
+WATERMARK = Metric(
+    "palisade_watermark_timestamp_seconds",
+    "gauge",
+    "Event time that every active source has passed; windows close allowed_lateness_seconds behind it.",
 )
 LAG_RECORDS = Metric(
     "palisade_lag_records",
@@ -168,3 +205,11 @@ METRICS: tuple[Metric, ...] = tuple(
 DURATION_BUCKETS_SECONDS: tuple[float, ...] = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
+BATCH_BUCKETS_SECONDS: tuple[float, ...] = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0,
+)  # fmt: skip
+BUCKETS: dict[str, tuple[float, ...]] = {
+    REQUEST_DURATION.name: DURATION_BUCKETS_SECONDS,
+    BATCH_DURATION.name: BATCH_BUCKETS_SECONDS,
+}
+"""Upper bounds of each histogram, without +Inf."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from offsets.errors import LeadershipLost, OffsetConflict, StoredStateInvalid
 from offsets.znode_paths import ZnodePaths
@@ -75,9 +76,11 @@ class LeaderLock:
         node, self._node = self._node, None
         if node is None:
             return
+        if not self._session.client.connected:
+            return  # kazoo would wait until it is; the node goes with the session
         try:
-            self._session.client.delete(node)
-        except KazooException:
+            self._session.client.delete_async(node).get(timeout=self._session.timeout_seconds)
+        except (KazooException, KazooTimeoutError):
             _log.debug("lock node is gone already", extra={"node": node})
 
     def holder(self) -> str | None:

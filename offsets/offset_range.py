@@ -5,11 +5,14 @@ Pure. A range is half-open: `from_offset` is read, `until_offset` is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 Offsets = dict["TopicPartition", int]
 """For each partition, the next offset to read."""
+
+_PARTITION_TEXT = re.compile(r"^([A-Za-z0-9._-]{1,249}):(\d{1,9})$")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,6 +24,15 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
+
+    @staticmethod
+    def parse(text: str) -> TopicPartition:
+        """A partition as people write it: `access-log:0`."""
+        match = _PARTITION_TEXT.match(text.strip())
+        if match is None:
+            message = f"'{text}' is no partition: write topic:number, as in access-log:0"
+            raise ValueError(message)
+        return TopicPartition(match[1], int(match[2]))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,3 +63,31 @@ class OffsetRange:
 def offsets_after(start: Offsets, ranges: Iterable[OffsetRange]) -> Offsets:
     """Where every partition continues once `ranges` are done."""
     return {**start, **{one.partition: one.until_offset for one in ranges}}
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets that were given up: the range (empty where nobody knows how much was lost), why, and what comes next.
+
+    `continue_at` is where the partition goes on; None where it is gone and forgotten.
+    """
+
+    range: OffsetRange
+    reason: str
+    continue_at: int | None
+
+    def __str__(self) -> str:
+        return f"{self.range} ({self.reason})"
+
+
+def offsets_after_batch(
+    start: Offsets, ranges: Iterable[OffsetRange], lost: Iterable[LostRange]
+) -> Offsets:
+    """Where every partition continues once a batch is done: losses first, then what was read."""
+    offsets = dict(start)
+    for loss in lost:
+        if loss.continue_at is None:
+            offsets.pop(loss.range.partition, None)
+        else:
+            offsets[loss.range.partition] = loss.continue_at
+    return offsets_after(offsets, ranges)

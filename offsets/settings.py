@@ -20,6 +20,12 @@ class ZookeeperSettings(BaseModel):
         pattern=r"^(/[A-Za-z0-9._-]+)+$",
         description="Node below which everything is kept.",
     )
+    consumers_root: str = Field(
+        "/consumers",
+        pattern=r"^((/[A-Za-z0-9._-]+)+)?$",
+        description="Node below which offsets are also written as plain numbers, where tools such as Burrow look; "
+        "empty means not at all.",
+    )
     session_timeout_seconds: float = Field(
         10.0, ge=1, le=120, description="After this long without contact another driver may lead."
     )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from offsets.errors import StoredStateInvalid
-from offsets.offset_range import OffsetRange, Offsets, TopicPartition
+from offsets.offset_range import LostRange, OffsetRange, Offsets, TopicPartition
+from offsets.reconcile import DELETED_BY_RETENTION
 
 FORMAT_VERSION = 1
 MAX_NODE_BYTES = 512 * 1024
@@ -55,7 +56,19 @@ class Pending:
     epoch: int
     ranges: tuple[OffsetRange, ...]
     topic_ids: dict[str, str]
-    lost: tuple[OffsetRange, ...] = field(default=())
+    lost: tuple[LostRange, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """An operator's act: after which batch and when which partitions were set to continue elsewhere."""
+
+    batch: int
+    at: float
+    before: Offsets
+    after: Offsets
+    """Both hold only what changed; a partition missing in `after` was forgotten."""
+    dropped_batch: int | None = None
 
 
 class OffsetStore(Protocol):
@@ -75,7 +88,10 @@ class OffsetStore(Protocol):
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """The commit as stored."""
+    """The commit as stored. An empty map of offsets would look like a job that never ran: it is refused."""
+    if commit.batch > 0 and not commit.offsets:
+        message = f"Batch {commit.batch} would leave no offset at all: nothing was stored."
+        raise StoredStateInvalid(message)
     return _encode(
         {
             "batch": commit.batch,
@@ -99,9 +115,11 @@ def encode_pending(pending: Pending) -> bytes:
         {
             "batch": pending.batch,
             "epoch": pending.epoch,
-            "ranges": _ranges_to_json(pending.ranges),
+            "ranges": [_range_to_json(one) for one in pending.ranges],
             "topic_ids": pending.topic_ids,
-            "lost": _ranges_to_json(pending.lost),
+            "lost": [
+                [*_range_to_json(one.range), one.reason, one.continue_at] for one in pending.lost
+            ],
         }
     )
 
@@ -111,15 +129,29 @@ def decode_pending(data: bytes, where: str) -> Pending | None:
     return _decode(data, where, _pending_from) if data else None
 
 
+def encode_reset(reset: Reset) -> bytes:
+    """The reset as stored."""
+    return _encode(
+        {
+            "batch": reset.batch,
+            "at": reset.at,
+            "before": _offsets_to_json(reset.before),
+            "after": _offsets_to_json(reset.after),
+            "dropped_batch": reset.dropped_batch,
+        }
+    )
+
+
+def decode_reset(data: bytes, where: str) -> Reset:
+    """The reset in a node."""
+    return _decode(data, where, _reset_from)
+
+
 def _commit_from(document: dict[str, Any]) -> Commit:
     return Commit(
         batch=int(document["batch"]),
         epoch=int(document["epoch"]),
-        offsets={
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in document["offsets"].items()
-            for partition, offset in partitions.items()
-        },
+        offsets=_offsets_from_json(document["offsets"]),
         topic_ids=dict(document["topic_ids"]),
         epochs=tuple(EpochStart(int(epoch), int(first)) for epoch, first in document["epochs"]),
         committed_at=float(document["committed_at"]),
@@ -130,9 +162,20 @@ def _pending_from(document: dict[str, Any]) -> Pending:
     return Pending(
         batch=int(document["batch"]),
         epoch=int(document["epoch"]),
-        ranges=_ranges_from_json(document["ranges"]),
+        ranges=tuple(_range_from_json(row) for row in document["ranges"]),
         topic_ids=dict(document["topic_ids"]),
-        lost=_ranges_from_json(document["lost"]),
+        lost=tuple(_lost_from_json(row) for row in document["lost"]),
+    )
+
+
+def _reset_from(document: dict[str, Any]) -> Reset:
+    dropped = document["dropped_batch"]
+    return Reset(
+        batch=int(document["batch"]),
+        at=float(document["at"]),
+        before=_offsets_from_json(document["before"]),
+        after=_offsets_from_json(document["after"]),
+        dropped_batch=None if dropped is None else int(dropped),
     )
 
 
@@ -143,18 +186,30 @@ def _offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
     return topics
 
 
-def _ranges_to_json(ranges: tuple[OffsetRange, ...]) -> list[list[object]]:
-    return [
-        [one.partition.topic, one.partition.partition, one.from_offset, one.until_offset]
-        for one in ranges
-    ]
+def _offsets_from_json(document: dict[str, dict[str, Any]]) -> Offsets:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in document.items()
+        for partition, offset in partitions.items()
+    }
 
 
-def _ranges_from_json(rows: list[list[Any]]) -> tuple[OffsetRange, ...]:
-    return tuple(
-        OffsetRange(TopicPartition(str(topic), int(partition)), int(start), int(until))
-        for topic, partition, start, until in rows
-    )
+def _range_to_json(one: OffsetRange) -> list[object]:
+    return [one.partition.topic, one.partition.partition, one.from_offset, one.until_offset]
+
+
+def _range_from_json(row: list[Any]) -> OffsetRange:
+    topic, partition, start, until = row
+    return OffsetRange(TopicPartition(str(topic), int(partition)), int(start), int(until))
+
+
+def _lost_from_json(row: list[Any]) -> LostRange:
+    """A row without a reason is from before there were several."""
+    lost = _range_from_json(row[:4])
+    if len(row) == 4:
+        return LostRange(lost, DELETED_BY_RETENTION, lost.until_offset)
+    reason, continue_at = row[4:]
+    return LostRange(lost, str(reason), None if continue_at is None else int(continue_at))
 
 
 def _encode(body: dict[str, object]) -> bytes:
@@ -172,6 +227,8 @@ def _encode(body: dict[str, object]) -> bytes:
 
 def _decode(data: bytes, where: str, build: Callable[[dict[str, Any]], Value]) -> Value:
     try:
+        if len(data) > MAX_NODE_BYTES:
+            raise ValueError(f"{len(data)} bytes are more than we store")  # noqa: EM102 - wrapped just below
         envelope = json.loads(data)
         version = envelope["v"]
         if version != FORMAT_VERSION:
@@ -186,7 +243,7 @@ def _decode(data: bytes, where: str, build: Callable[[dict[str, Any]], Value]) -
         return build(envelope["body"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = (
-            f"{where} cannot be read ({error}): nothing was processed. Restore the node, or set new offsets with "
-            "`palisade offsets reset`."
+            f"{where} cannot be read ({error}): nothing was processed. Restore the node; replaced commits are kept "
+            "beside it, below `previous`."
         )
         raise StoredStateInvalid(message) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from offsets.offset_range import TopicPartition
+
 
 @dataclass(frozen=True, slots=True)
 class ZnodePaths:
@@ -11,6 +13,8 @@ class ZnodePaths:
 
     root: str
     job_name: str
+    consumers_root: str = ""
+    """Where lag tools look for offsets; empty means that they are not written there."""
 
     @property
     def pipeline(self) -> str:
@@ -41,3 +45,16 @@ class ZnodePaths:
     def previous(self) -> str:
         """Commits that an operator replaced by hand."""
         return f"{self.pipeline}/previous"
+
+    @property
+    def resets(self) -> str:
+        """What operators changed by hand, one node for each time."""
+        return f"{self.pipeline}/resets"
+
+    def classic_topic(self, topic: str) -> str:
+        """Parent of a topic's offsets as lag tools look for them."""
+        return f"{self.consumers_root}/{self.job_name}/offsets/{topic}"
+
+    def classic_offset(self, partition: TopicPartition) -> str:
+        """A partition's offset as lag tools look for it."""
+        return f"{self.classic_topic(partition.topic)}/{partition.partition}"

@@ -6,13 +6,13 @@ other. What is missing is named; anything missing makes the audit fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
 from offsets.offset_range import OffsetRange, TopicPartition
-from offsets.store import Commit
+from offsets.store import Commit, Reset
 from streaming.ledger import Ledger
 
 _TOTALS = (
@@ -66,6 +66,20 @@ class LostRange:
     until_offset: int
     batch: int
     reason: str
+    continue_at: int | None = None
+    """Where the partition went on; None where it was gone and forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedReset:
+    """A partition that an operator moved by hand: no fault, and no loss that the job saw."""
+
+    topic: str
+    partition: int
+    after_batch: int
+    from_offset: int | None
+    to_offset: int | None
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,7 @@ class Audit:
     totals: dict[str, int]
     lost_ranges: tuple[LostRange, ...]
     problems: tuple[str, ...] = field(default=())
+    resets: tuple[AuditedReset, ...] = field(default=())
 
     @property
     def ok(self) -> bool:
@@ -101,23 +116,25 @@ class Audit:
             "generations": [asdict(one) for one in self.generations],
             "totals": self.totals,
             "lost_ranges": [asdict(one) for one in self.lost_ranges],
+            "resets": [asdict(one) for one in self.resets],
         }
 
 
-def audit_ledger(ledger: Ledger, commit: Commit) -> Audit:
-    """Add up what is committed."""
+def audit_ledger(ledger: Ledger, commit: Commit, resets: Sequence[Reset] = ()) -> Audit:
+    """Add up what is committed; `resets` are the places where an operator moved the offsets by hand."""
     account = ledger.read_all("account", commit)
     generations = ledger.read_all("generations", commit)
     lost = _lost_ranges(ledger.read_all("lost", commit))
     if account is None:
         nothing = dict.fromkeys(_TOTALS, 0)
         missing = (f"the ledger holds none of the {commit.batch} committed batches",)
-        return Audit(0, 0, 0, (), (), nothing, lost, missing if commit.batch else ())
+        absent = missing if commit.batch and not lost else ()
+        return Audit(0, 0, 0, (), (), nothing, lost, absent, _audited_resets(resets))
     ranges = account.sort("batch", "topic", "partition", "from_offset")
     batches = sorted(set(ranges["batch"]))
     problems = [
         *_missing_batches(batches, commit, lost),
-        *_untiled(ranges, lost, commit),
+        *_untiled(ranges, lost, commit, resets),
         *_miscounted(ranges),
     ]
     return Audit(
@@ -129,6 +146,7 @@ def audit_ledger(ledger: Ledger, commit: Commit) -> Audit:
         totals={name: int(ranges[name].sum()) for name in _TOTALS},
         lost_ranges=lost,
         problems=tuple(problems[:_MAX_PROBLEMS]),
+        resets=_audited_resets(resets),
     )
 
 
@@ -141,29 +159,70 @@ def _missing_batches(batches: list[int], commit: Commit, lost: Iterable[LostRang
     ]
 
 
-def _untiled(ranges: pl.DataFrame, lost: Iterable[LostRange], commit: Commit) -> list[str]:
-    """Where one batch's end is not the next one's start, lost ranges counted as read."""
-    skipped = {(one.batch, TopicPartition(one.topic, one.partition)): one for one in lost}
+def _untiled(
+    ranges: pl.DataFrame, lost: Iterable[LostRange], commit: Commit, resets: Sequence[Reset]
+) -> list[str]:
+    """Where one batch's end is not the next one's start; what was lost counts as read, resets as moves."""
     problems = []
     reached: dict[TopicPartition, int] = {}
-    for row in ranges.iter_rows(named=True):
-        partition = TopicPartition(row["topic"], row["partition"])
-        one = OffsetRange(partition, row["from_offset"], row["until_offset"])
-        loss = skipped.get((row["batch"], partition))
-        start = loss.from_offset if loss else one.from_offset
-        expected = reached.get(partition, start)
-        if start != expected:
-            kind = "gap" if start > expected else "overlap"
+    waiting = sorted(resets, key=lambda reset: reset.batch)
+    for batch, one, end in _steps(ranges, lost):
+        while waiting and waiting[0].batch < batch:
+            _move(reached, waiting.pop(0))
+        expected = reached.get(one.partition, one.from_offset)
+        if one.from_offset != expected:
+            kind = "gap" if one.from_offset > expected else "overlap"
             problems.append(
-                f"batch {row['batch']}: {kind} in {partition}, {one} follows offset {expected}"
+                f"batch {batch}: {kind} in {one.partition}, {one} follows offset {expected}"
             )
-        reached[partition] = one.until_offset
+        if end is None:
+            reached.pop(one.partition, None)
+        else:
+            reached[one.partition] = end
+    for reset in waiting:
+        _move(reached, reset)
     problems += [
         f"{partition} is committed until {commit.offsets.get(partition)} but read until {until}"
         for partition, until in sorted(reached.items())
         if commit.offsets.get(partition) != until
     ]
     return problems
+
+
+def _move(reached: dict[TopicPartition, int], reset: Reset) -> None:
+    for partition in reset.before:
+        reached.pop(partition, None)
+    reached.update(reset.after)
+
+
+def _steps(
+    ranges: pl.DataFrame, lost: Iterable[LostRange]
+) -> list[tuple[int, OffsetRange, int | None]]:
+    """Batch, offsets, and where the partition stood after them: of each batch its losses first, then what it read.
+
+    What was lost inside a range, after the range was fixed, is no step of its own.
+    """
+    read = [
+        (
+            row["batch"],
+            _span(row["topic"], row["partition"], row["from_offset"], row["until_offset"]),
+        )
+        for row in ranges.iter_rows(named=True)
+    ]
+    holding = {(batch, one.partition): one for batch, one in read}
+    losses = []
+    for loss in lost:
+        one = _span(loss.topic, loss.partition, loss.from_offset, loss.until_offset)
+        around = holding.get((loss.batch, one.partition))
+        is_inside = around is not None and around.from_offset <= one.from_offset < one.until_offset
+        if not is_inside:
+            losses.append((loss.batch, one, loss.continue_at))
+    steps = [*losses, *((batch, one, one.until_offset) for batch, one in read)]
+    return sorted(steps, key=lambda step: step[0])
+
+
+def _span(topic: str, partition: int, from_offset: int, until_offset: int) -> OffsetRange:
+    return OffsetRange(TopicPartition(topic, partition), from_offset, until_offset)
 
 
 def _miscounted(ranges: pl.DataFrame) -> list[str]:
@@ -207,3 +266,18 @@ def _generations(generations: pl.DataFrame | None) -> tuple[AuditedGeneration, .
 
 def _lost_ranges(lost: pl.DataFrame | None) -> tuple[LostRange, ...]:
     return () if lost is None else tuple(LostRange(**row) for row in lost.iter_rows(named=True))
+
+
+def _audited_resets(resets: Iterable[Reset]) -> tuple[AuditedReset, ...]:
+    return tuple(
+        AuditedReset(
+            topic=one.topic,
+            partition=one.partition,
+            after_batch=reset.batch,
+            from_offset=reset.before.get(one),
+            to_offset=reset.after.get(one),
+            at=reset.at,
+        )
+        for reset in resets
+        for one in sorted(reset.before.keys() | reset.after.keys())
+    )

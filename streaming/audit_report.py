@@ -28,6 +28,11 @@ def show_audit(audit: Audit, console: Console | None = None) -> None:
         console.print(
             f"[yellow]lost[/] {printable(where)}, accepted in batch {lost.batch}: {printable(lost.reason)}"
         )
+    for reset in audit.resets:
+        where = f"{reset.topic}[{reset.partition}] {_or_nothing(reset.from_offset)} -> {_or_nothing(reset.to_offset)}"
+        console.print(
+            f"[yellow]reset[/] {_plain(where)}, by an operator after batch {reset.after_batch}"
+        )
     console.print(_generation_table(audit))
     hidden = len(audit.generations) - _GENERATIONS_SHOWN
     if hidden > 0:
@@ -67,6 +72,10 @@ def _partition_table(audit: Audit) -> Table:
             f"{one.records:,}",
         )
     return table
+
+
+def _or_nothing(offset: int | None) -> str:
+    return "nothing" if offset is None else f"{offset:,}"
 
 
 def _plain(text: str) -> str:

@@ -28,41 +28,72 @@ class BrokerOffsets:
         self._timeout = timeout_seconds
         self._admin = AdminClient(client_properties(kafka))
 
+    @property
+    def servers(self) -> str:
+        """The brokers, for messages."""
+        return self._kafka.bootstrap_servers
+
     def topic(self, name: str) -> tuple[str, list[TopicPartition]]:
         """A topic's identity and partitions; a recreated topic has another identity."""
+        found = self.topics([name])
+        if name not in found:
+            message = (
+                f"Topic '{name}' does not exist on {self.servers}: create it, start the shipper "
+                "with kafka.create_topic = true, or set kafka.topic."
+            )
+            raise TopicMissing(message)
+        return found[name]
+
+    def topics(self, names: Sequence[str]) -> dict[str, tuple[str, list[TopicPartition]]]:
+        """Identity and partitions of those of the topics that exist."""
+        if not names:
+            return {}
         futures = self._ask(
             lambda: self._admin.describe_topics(
-                TopicCollection([name]), request_timeout=self._timeout
+                TopicCollection(list(names)), request_timeout=self._timeout
             )
         )
-        try:
-            description = futures[name].result(timeout=self._timeout)
-        except KafkaException as error:
-            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
-                message = (
-                    f"Topic '{name}' does not exist on {self._kafka.bootstrap_servers}: create it, start the shipper "
-                    "with kafka.create_topic = true, or set kafka.topic."
-                )
-                raise TopicMissing(message) from error
-            raise self._unavailable(error) from error
-        except TimeoutError as error:
-            raise self._unavailable(error) from error
-        partitions = [TopicPartition(name, one.id) for one in description.partitions]
-        return str(description.topic_id), sorted(partitions)
+        found = {}
+        for name in sorted(names):
+            try:
+                description = futures[name].result(timeout=self._timeout)
+            except KafkaException as error:
+                if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+                    continue
+                raise self._unavailable(error) from error
+            except TimeoutError as error:
+                raise self._unavailable(error) from error
+            partitions = sorted(TopicPartition(name, one.id) for one in description.partitions)
+            found[name] = (str(description.topic_id), partitions)
+        return found
+
+    def topic_names(self) -> list[str]:
+        """Every topic there is."""
+        metadata = self._ask(lambda: self._admin.list_topics(timeout=self._timeout))
+        return sorted(metadata.topics)
 
     def available(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Available]:
         """Earliest and latest offset of each partition, latest being the end of committed transactions."""
-        earliest = self._offsets(partitions, _EARLIEST)
-        latest = self._offsets(partitions, _LATEST)
+        asked = [self._ask_offsets(partitions, spec) for spec in (_EARLIEST, _LATEST)]
+        earliest, latest = (self._answers(futures) for futures in asked)
         return {one: Available(earliest[one], latest[one]) for one in partitions}
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last readable record of each partition."""
-        return self._offsets(partitions, _LATEST)
+        return self._answers(self._ask_offsets(partitions, _LATEST))
 
-    def _offsets(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
+        """The first record of each partition that is not older than a time; its end where there is none."""
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        asked = [self._ask_offsets(partitions, one) for one in (spec, _LATEST)]
+        matched, latest = (self._answers(futures) for futures in asked)
+        return {one: matched[one] if matched[one] >= 0 else latest[one] for one in partitions}
+
+    def _ask_offsets(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    ) -> Mapping[KafkaPartition, Future[Any]]:
         request = {KafkaPartition(one.topic, one.partition): spec for one in partitions}
         if not request:
             return {}
@@ -73,6 +104,9 @@ class BrokerOffsets:
                 request_timeout=self._timeout,
             )
         )
+        return futures
+
+    def _answers(self, futures: Mapping[KafkaPartition, Future[Any]]) -> dict[TopicPartition, int]:
         found = {}
         for partition, future in futures.items():
             try:

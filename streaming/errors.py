@@ -4,6 +4,7 @@ StreamError
 ├── KafkaUnavailable   the broker does not answer: wait and try again
 ├── RangeNotReadable   records of a fixed range are missing: stop, or skip if the operator chose so
 ├── UnknownFormat      a record names a log format that nobody defined: stop, an operator must add it
+├── TaskFailed         a task met what nobody expected, in every attempt: stop
 ├── TopicMissing       the topic does not exist: stop
 ├── JavaUnusable       no Java, or too old for Spark: stop
 └── LedgerError        the ledger cannot be read or written: stop, nothing is committed
@@ -26,6 +27,10 @@ class RangeNotReadable(StreamError):
 
 class UnknownFormat(StreamError):
     """A record's format id has no definition."""
+
+
+class TaskFailed(StreamError):
+    """A task met an unexpected error; names the range, never the log text in it."""
 
 
 class TopicMissing(StreamError):

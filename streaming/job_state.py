@@ -2,23 +2,27 @@
 
 Pure. The state changes only by `apply`, from a committed batch's tables; replaying the same batches gives the
 same state, so a restart continues exactly. Everything in it is bounded except the generations, which are one
-row for each log file.
+row for each log file; adding a batch costs what the batch holds, whatever came before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
 from alerts import metric_names as names
 from offsets.offset_range import TopicPartition
 from streaming.attacks.incident import IncidentBook
+from streaming.generation_book import GenerationBook
 from streaming.ledger import Tables
 from streaming.load.merge import TABLES as PARTIAL_TABLES
 from streaming.load.merge import merge_partials
+from streaming.plan.window_clock import Reading, WindowClock, WindowRules
 
 RECENT_WINDOWS = 180
 OTHER = "other"
@@ -39,36 +43,17 @@ _ACCOUNT_COUNTERS = {
 
 
 @dataclass(slots=True)
-class GenerationTotal:
-    """One log file over all batches."""
-
-    topic: str
-    partition: int
-    service: str
-    host: str
-    path: str
-    first_offset: int
-    end_offset: int
-    lines: int
-    gap_bytes: int
-    resent_lines: int
-
-    @property
-    def byte_count(self) -> int:
-        """Bytes counted, newlines included."""
-        return self.end_offset - self.first_offset - self.gap_bytes
-
-
-@dataclass(slots=True)
 class JobState:
     """The sum of committed batches; `known_vhosts` fixes which virtual hosts have a label of their own."""
 
     incidents: IncidentBook
     known_vhosts: frozenset[str] = frozenset()
     max_vhosts: int = 100
+    window_rules: WindowRules = field(default_factory=WindowRules)
     counters: dict[CounterKey, float] = field(default_factory=dict)
-    duration_buckets: dict[Labels, list[int]] = field(default_factory=dict)
-    generations: dict[str, GenerationTotal] = field(default_factory=dict)
+    histograms: dict[str, dict[Labels, list[int]]] = field(default_factory=dict)
+    generations: GenerationBook = field(default_factory=GenerationBook)
+    window_clock: WindowClock = field(default_factory=WindowClock)
     recent: Tables = field(default_factory=dict)
     recent_windows: OrderedDict[int, None] = field(default_factory=OrderedDict)
     last_timestamp_ms: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -84,6 +69,8 @@ class JobState:
         self._add_latency(tables.get("latency"))
         self._add_attacks(tables.get("attacks"))
         self._add_outcomes(tables.get("outcomes"))
+        self._add_timings(tables.get("timings"))
+        self._add_clocks(tables.get("clocks"), tables.get("load"))
         self._add_recent(tables)
         self.incidents.update(
             tables.get("attacks", PARTIAL_TABLES["attacks"].empty()),
@@ -94,13 +81,9 @@ class JobState:
         """The value of one counter."""
         return self.counters.get((metric.name, labels), 0)
 
-    def counted_until(self) -> dict[TopicPartition, dict[str, int]]:
-        """For each partition and each generation in it, the highest byte offset counted."""
-        ends: dict[TopicPartition, dict[str, int]] = {}
-        for generation, total in self.generations.items():
-            partition = TopicPartition(total.topic, total.partition)
-            ends.setdefault(partition, {})[generation] = total.end_offset
-        return ends
+    def counted_until(self, partition: TopicPartition) -> dict[str, int]:
+        """For each file of a partition that was written to lately, the highest byte offset counted."""
+        return self.generations.counted_until(partition)
 
     def all_counters(self) -> dict[CounterKey, float]:
         """Every counter; each service starts at zero for each detector, or a first attack would show no increase."""
@@ -125,9 +108,16 @@ class JobState:
     @property
     def completeness(self) -> float:
         """Bytes counted of the bytes that are known to exist; 1.0 before anything was read."""
-        counted = sum(one.byte_count for one in self.generations.values())
-        missing = sum(one.gap_bytes for one in self.generations.values())
-        return 1.0 if counted + missing == 0 else counted / (counted + missing)
+        return self.generations.completeness
+
+    @property
+    def late_lines(self) -> int:
+        """Lines of all services that came after their window was closed."""
+        return sum(
+            int(value)
+            for (name, _), value in self.counters.items()
+            if name == names.LATE_LINES.name
+        )
 
     def _add(self, metric: names.Metric, labels: Labels, amount: float) -> None:
         key = (metric.name, labels)
@@ -151,22 +141,11 @@ class JobState:
             self._add(
                 names.LOST_RECORDS, (), int((lost["until_offset"] - lost["from_offset"]).sum())
             )
+            self._add(names.LOST_RANGES, (), lost.height)
 
     def _add_generations(self, generations: pl.DataFrame | None) -> None:
-        if generations is None:
-            return
-        for row in generations.iter_rows(named=True):
-            known = self.generations.get(row["generation"])
-            if known is None:
-                self.generations[row["generation"]] = GenerationTotal(
-                    **{name: row[name] for name in GenerationTotal.__slots__}
-                )
-                continue
-            known.end_offset = max(known.end_offset, row["end_offset"])
-            known.path = row["path"] or known.path
-            known.lines += row["lines"]
-            known.gap_bytes += row["gap_bytes"]
-            known.resent_lines += row["resent_lines"]
+        if generations is not None:
+            self.generations.add(generations.iter_rows(named=True))
 
     def _add_load(self, load: pl.DataFrame | None) -> None:
         if load is None:
@@ -188,8 +167,7 @@ class JobState:
             return
         for row in latency.sort("service", "vhost", "bucket").iter_rows(named=True):
             labels = (self._service(row["service"]), self._vhost(row["vhost"]))
-            empty = [0] * (len(names.DURATION_BUCKETS_SECONDS) + 1)
-            self.duration_buckets.setdefault(labels, empty)[row["bucket"]] += row["count"]
+            self._buckets(names.REQUEST_DURATION, labels)[row["bucket"]] += row["count"]
 
     def _add_attacks(self, attacks: pl.DataFrame | None) -> None:
         if attacks is None:
@@ -208,6 +186,38 @@ class JobState:
         for row in outcomes.sort("service", "reason").iter_rows(named=True):
             metric = names.MALFORMED_LINES if row["ok"] else names.QUARANTINED_LINES
             self._add(metric, (self._service(row["service"]), row["reason"]), row["lines"])
+
+    def _add_timings(self, timings: pl.DataFrame | None) -> None:
+        """How long an earlier batch took: told by the batch after it, so that a restart forgets nothing shown."""
+        if timings is None:
+            return
+        for row in timings.iter_rows(named=True):
+            labels = (row["phase"],)
+            bucket = bisect_left(names.BATCH_BUCKETS_SECONDS, row["seconds"])
+            self._buckets(names.BATCH_DURATION, labels)[bucket] += 1
+            self._add(names.BATCH_DURATION, labels, row["seconds"])
+
+    def _add_clocks(self, clocks: pl.DataFrame | None, load: pl.DataFrame | None) -> None:
+        """Count what came too late for its window, then move event time."""
+        if clocks is None:
+            return
+        readings = [_reading(row) for row in clocks.iter_rows(named=True)]
+        if load is not None:
+            self._add_late(load, self.window_clock.before(readings, self.window_rules).watermark)
+        for row in clocks.sort("service").iter_rows(named=True):
+            self._add(names.SKEWED_LINES, (self._service(row["service"]),), row["skewed_lines"])
+            self._add(names.LATE_LINES, (self._service(row["service"]),), 0)
+        self.window_clock = self.window_clock.after(readings, self.window_rules)
+
+    def _add_late(self, load: pl.DataFrame, watermark: float) -> None:
+        late = load.filter(pl.col("window") <= self.window_rules.last_closed(watermark))
+        sums = late.group_by("service").agg(pl.col("requests").sum())
+        for service, requests in sums.sort("service").iter_rows():
+            self._add(names.LATE_LINES, (self._service(service),), requests)
+
+    def _buckets(self, metric: names.Metric, labels: Labels) -> list[int]:
+        empty = [0] * (len(names.BUCKETS[metric.name]) + 1)
+        return self.histograms.setdefault(metric.name, {}).setdefault(labels, empty)
 
     def _add_recent(self, tables: Mapping[str, pl.DataFrame]) -> None:
         """Keep the windows that were added to last: one wrong clock cannot push the others out."""
@@ -233,6 +243,20 @@ class JobState:
         if self.known_vhosts:
             return vhost if vhost in self.known_vhosts else OTHER
         return _capped_label(vhost, self.vhost_labels, self.max_vhosts)
+
+
+def _reading(row: Mapping[str, Any]) -> Reading:
+    return Reading(
+        source=(row["topic"], row["partition"], row["service"]),
+        newest_time=row["newest_time"],
+        plausible_append=_seconds(row["plausible_append_ms"]),
+        oldest_append=row["oldest_append_ms"] / 1000,
+        newest_append=row["newest_append_ms"] / 1000,
+    )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _capped_label(value: str, seen: dict[str, None], limit: int) -> str:

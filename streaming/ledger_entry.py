@@ -8,7 +8,8 @@ count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from offsets.store import Commit
@@ -37,23 +38,32 @@ class LedgerEntry:
 
 def epoch_in_force(batch: int, commit: Commit) -> int | None:
     """The epoch under which a batch was committed; None when it was not."""
-    if batch > commit.batch:
-        return None
-    started = [start for start in commit.epochs if start.first_batch <= batch]
-    return max(started, key=lambda start: start.first_batch).epoch if started else None
+    return epochs_in_force(commit)(batch)
+
+
+def epochs_in_force(commit: Commit) -> Callable[[int], int | None]:
+    """The same for many batches."""
+    starts = sorted(commit.epochs, key=lambda start: start.first_batch)
+    first_batches = [start.first_batch for start in starts]
+
+    def epoch_of(batch: int) -> int | None:
+        place = bisect_right(first_batches, batch)
+        return starts[place - 1].epoch if place and batch <= commit.batch else None
+
+    return epoch_of
 
 
 def committed_entries(file_names: Iterable[str], commit: Commit) -> list[LedgerEntry]:
     """The entries that count, in order of their batches."""
     entries = (LedgerEntry.parse(name) for name in file_names)
+    epoch_of = epochs_in_force(commit)
     return sorted(
-        entry
-        for entry in entries
-        if entry is not None and epoch_in_force(entry.batch, commit) == entry.epoch
+        entry for entry in entries if entry is not None and epoch_of(entry.batch) == entry.epoch
     )
 
 
 def uncommitted_entries(file_names: Iterable[str], commit: Commit) -> list[LedgerEntry]:
     """What unfinished batches and fenced drivers left behind."""
     entries = {entry for name in file_names if (entry := LedgerEntry.parse(name)) is not None}
-    return sorted(entry for entry in entries if epoch_in_force(entry.batch, commit) != entry.epoch)
+    epoch_of = epochs_in_force(commit)
+    return sorted(entry for entry in entries if epoch_of(entry.batch) != entry.epoch)

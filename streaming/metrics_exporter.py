@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -13,6 +14,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from alerts import metric_names as names
+from streaming.job_state import CounterKey, Labels
 from streaming.published import Picture, Published
 
 JOB_METRICS = tuple(
@@ -29,42 +31,48 @@ class PublishedCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every job metric, from one picture."""
         picture = self._published.picture
+        counters, gauges = _by_name(picture.counters), _by_name(picture.gauges)
         for metric in JOB_METRICS:
             if metric.kind == "histogram":
-                yield _histogram(metric, picture)
+                yield _histogram(metric, picture, counters[metric.name])
             elif metric.kind == "counter":
-                yield _counter(metric, picture)
+                yield _counter(metric, picture, counters[metric.name])
             else:
-                yield _gauge(metric, picture)
+                yield _gauge(metric, gauges[metric.name])
 
 
-def _counter(metric: names.Metric, picture: Picture) -> Metric:
+def _by_name(values: Mapping[CounterKey, float]) -> defaultdict[str, dict[Labels, float]]:
+    """Each metric's own series: hostile traffic may bring many."""
+    series: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for (name, labels), value in values.items():
+        series[name][labels] = value
+    return series
+
+
+def _counter(metric: names.Metric, picture: Picture, series: Mapping[Labels, float]) -> Metric:
     family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-    for (name, labels), value in picture.counters.items():
-        if name == metric.name:
-            family.add_metric(labels, value)
-    if picture.has_totals and not metric.labels and (metric.name, ()) not in picture.counters:
+    for labels, value in series.items():
+        family.add_metric(labels, value)
+    if picture.has_totals and not metric.labels and not series:
         family.add_metric((), 0)
     return family
 
 
-def _gauge(metric: names.Metric, picture: Picture) -> Metric:
+def _gauge(metric: names.Metric, series: Mapping[Labels, float]) -> Metric:
     family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-    for (name, labels), value in picture.gauges.items():
-        if name == metric.name:
-            family.add_metric(labels, value)
+    for labels, value in series.items():
+        family.add_metric(labels, value)
     return family
 
 
-def _histogram(metric: names.Metric, picture: Picture) -> Metric:
+def _histogram(metric: names.Metric, picture: Picture, sums: Mapping[Labels, float]) -> Metric:
     family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-    bounds = [str(bound) for bound in names.DURATION_BUCKETS_SECONDS] + ["+Inf"]
-    for labels, counts in picture.duration_buckets.items():
+    bounds = [str(bound) for bound in names.BUCKETS[metric.name]] + ["+Inf"]
+    for labels, counts in picture.histograms.get(metric.name, {}).items():
         running = 0
         buckets = []
         for bound, count in zip(bounds, counts, strict=True):
             running += count
             buckets.append((bound, running))
-        total_seconds = picture.counters.get((metric.name, labels), 0.0)
-        family.add_metric(labels, buckets, sum_value=total_seconds)
+        family.add_metric(labels, buckets, sum_value=sums.get(labels, 0.0))
     return family

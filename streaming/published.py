@@ -20,7 +20,7 @@ class Picture:
     """
 
     counters: Mapping[CounterKey, float] = field(default_factory=dict)
-    duration_buckets: Mapping[Labels, list[int]] = field(default_factory=dict)
+    histograms: Mapping[str, Mapping[Labels, list[int]]] = field(default_factory=dict)
     gauges: Mapping[CounterKey, float] = field(default_factory=dict)
     status: Mapping[str, object] = field(default_factory=dict)
     has_totals: bool = False

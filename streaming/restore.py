@@ -9,13 +9,15 @@ from offsets.store import Commit, Pending
 from streaming.attacks.detector import load_detectors
 from streaming.attacks.incident import IncidentBook, IncidentPolicy
 from streaming.job_state import JobState
-from streaming.ledger import TABLES, Ledger
+from streaming.ledger import Ledger
 from streaming.ledger_entry import LedgerEntry
 from streaming.settings import JobSettings
 from streaming.state_snapshot import fill_from_tables, to_tables
 
 SNAPSHOT_EVERY = 50
 """Batches between snapshots: a restart reads at most so many."""
+COMPACTION_SECONDS = 0.02
+"""How long a batch may be held up by the merging of old ones."""
 
 _log = logging.getLogger("stream")
 
@@ -42,6 +44,7 @@ def empty_state(settings: JobSettings) -> JobState:
         incidents=book,
         known_vhosts=frozenset(settings.stream.vhosts),
         max_vhosts=settings.stream.max_vhosts,
+        window_rules=settings.stream.window_rules,
     )
 
 
@@ -54,17 +57,16 @@ def restore_state(ledger: Ledger, commit: Commit, settings: JobSettings) -> JobS
         entry, tables = snapshot
         fill_from_tables(state, tables)
         done = entry.batch
-    present = {table: set(ledger.entries(table, commit)) for table in TABLES}
-    replayed = [entry for entry in sorted(set().union(*present.values())) if entry.batch > done]
-    for entry in replayed:
-        state.apply(
-            {table: ledger.read(table, entry) for table in TABLES if entry in present[table]}
-        )
-    _log.info("state restored", extra={"snapshot_batch": done, "batches_replayed": len(replayed)})
+    replayed = 0
+    for tables in ledger.replay(commit, after=done):
+        state.apply(tables)
+        replayed += 1
+    _log.info("state restored", extra={"snapshot_batch": done, "batches_replayed": replayed})
     return state
 
 
-def snapshot_if_due(ledger: Ledger, commit: Commit, state: JobState) -> None:
-    """Write a snapshot after every so many batches."""
+def tend_ledger(ledger: Ledger, commit: Commit, state: JobState, compact_every: int) -> None:
+    """After a commit: a snapshot when one is due, and a little of the merging of old batches."""
     if commit.batch % SNAPSHOT_EVERY == 0:
         ledger.write_snapshot(LedgerEntry(commit.batch, commit.epoch), to_tables(state))
+    ledger.compact(commit, compact_every, COMPACTION_SECONDS)

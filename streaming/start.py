@@ -15,6 +15,7 @@ from offsets.errors import StoreUnavailable
 from offsets.zookeeper_session import ZookeeperSession
 from streaming.broker_offsets import BrokerOffsets
 from streaming.errors import KafkaUnavailable, StreamError, TopicMissing
+from streaming.group_mirror import mirror_of
 from streaming.http_server import serving
 from streaming.ledger import Ledger
 from streaming.ledger_files import open_ledger_files
@@ -24,6 +25,7 @@ from streaming.run import World, lead_and_stream
 from streaming.settings import JobSettings
 from streaming.spark_batch import SparkBatch
 from streaming.spark_session import spark_context
+from streaming.subscription import look_for_all
 
 _log = logging.getLogger("stream")
 _LOOK_AGAIN_SECONDS = 0.5
@@ -39,15 +41,19 @@ def run_job(settings: JobSettings, stop: threading.Event, until_caught_up: bool 
         address = parts.enter_context(serving(published, settings.stream.listen))
         broker = BrokerOffsets(settings.kafka)
         patience = settings.stream.wait_for_servers_seconds
-        _patiently(lambda: broker.topic(settings.kafka.topic), patience, stop)
+        _patiently(lambda: look_for_all(broker, settings.subscription), patience, stop)
         _patiently(lambda: _zookeeper_answers(settings), patience, stop)
         outbox = parts.enter_context(incident_outbox(settings.alerts.alertmanager_url))
+        mirror = mirror_of(settings.kafka, settings.stream.mirror_group)
+        if mirror is not None:
+            parts.callback(mirror.finish)
         world = World(
             broker=broker,
             spark=SparkBatch(starting()),
             ledger=Ledger(open_ledger_files(settings.stream.ledger)),
             publisher=Publisher(settings, published, outbox),
             stop=stop,
+            mirror=mirror,
         )
         _log.info("started", extra={"metrics": f"http://{address}/metrics"})
         lead_and_stream(settings, world, until_caught_up)

@@ -13,6 +13,7 @@ import polars as pl
 from alerts import metric_names as names
 from streaming.job_state import JobState
 from streaming.load.windows import WINDOW_SECONDS, quantile_seconds, status_class
+from streaming.plan.window_clock import NEVER
 
 _WINDOWS_SHOWN = 30
 _WINDOWS_AVERAGED = 3
@@ -26,6 +27,7 @@ class BatchFacts:
 
     lines: int = 0
     records: int = 0
+    bytes: int = 0
     seconds: float = 0.0
     phase_seconds: tuple[tuple[str, float], ...] = ()
     scheduling_delay_seconds: float = 0.0
@@ -35,6 +37,7 @@ class BatchFacts:
         return {
             "lines": self.lines,
             "records": self.records,
+            "bytes": self.bytes,
             "seconds": self.seconds,
             **{f"{phase}_seconds": seconds for phase, seconds in self.phase_seconds},
             "scheduling_delay_seconds": self.scheduling_delay_seconds,
@@ -61,8 +64,8 @@ def totals(state: JobState) -> dict[str, int]:
     }
 
 
-def load_status(state: JobState, now: float) -> dict[str, object]:
-    """Load of the last full windows, their history, and the top lists."""
+def load_status(state: JobState, now: float, watermark: float = NEVER) -> dict[str, object]:
+    """Load of the last full windows, their history, and the top lists; windows that are closed are complete."""
     load = _recent(state, "load", now)
     shown = _newest_windows(load)
     # The newest window is still filling: its rate would always look like a drop.
@@ -77,7 +80,10 @@ def load_status(state: JobState, now: float) -> dict[str, object]:
         "bytes_per_second": _sum(averaged, "bytes") / seconds,
         "status": _status_mix(averaged),
         **{f"p{q}_ms": _milliseconds(latency, q / 100) for q in (50, 90, 99)},
-        "windows": [_window(load, window) for window in shown],
+        "windows": [
+            {**_window(load, window), "complete": state.window_rules.is_closed(window, watermark)}
+            for window in shown
+        ],
         "vhosts": _vhosts(averaged, latency, seconds),
         "top_urls": _tops(state, "url", shown),
         "top_clients": _tops(state, "client", shown),

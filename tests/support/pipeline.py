@@ -15,13 +15,14 @@ from support.broker_topics import produce
 
 from ingest.kafka_connection import client_properties
 from ingest.log_record import PATH_HEADER, RecordIdentity, encode_key
-from offsets.commands import read_pipeline
+from offsets.commands import StoredPipeline, read_pipeline
 from offsets.store import Commit
 from offsets.znode_paths import ZnodePaths
 from offsets.zookeeper_session import ZookeeperSession
 from palisade_config import Configuration, load_configuration
 from streaming.audit import Audit, audit_ledger
 from streaming.broker_offsets import BrokerOffsets
+from streaming.group_mirror import mirror_of
 from streaming.ledger import Ledger
 from streaming.ledger_files import open_ledger_files
 from streaming.publish import Publisher
@@ -64,18 +65,22 @@ class Pipeline:
         """What the configuration file says now."""
         return load_configuration(self.config, {})
 
-    def catch_up(self, context: SparkContext) -> Published:
+    def catch_up(self, context: SparkContext, published: Published | None = None) -> Published:
         """Process everything that is in the topic, in this process; gives what was published."""
         settings = self.job_settings()
-        published = Published()
+        published = published or Published()
+        mirror = mirror_of(settings.kafka, settings.stream.mirror_group)
         world = World(
             broker=BrokerOffsets(settings.kafka),
             spark=SparkBatch(context),
             ledger=self.ledger,
             publisher=Publisher(settings, published, None),
             stop=threading.Event(),
+            mirror=mirror,
         )
         lead_and_stream(settings, world, until_caught_up=True)
+        if mirror is not None:
+            mirror.finish()
         return published
 
     def job_settings(self) -> JobSettings:
@@ -98,14 +103,19 @@ class Pipeline:
 
     def commit(self) -> Commit:
         """What ZooKeeper says is committed."""
+        return self.stored().commit
+
+    def stored(self) -> StoredPipeline:
+        """Everything ZooKeeper holds about the job."""
         settings = self.configuration
         paths = ZnodePaths(settings.zookeeper.root, settings.stream.job_name)
         with ZookeeperSession(settings.zookeeper).connected() as session:
-            return read_pipeline(session, paths).commit
+            return read_pipeline(session, paths)
 
     def audit(self) -> Audit:
         """What the ledger proves."""
-        return audit_ledger(self.ledger, self.commit())
+        stored = self.stored()
+        return audit_ledger(self.ledger, stored.commit, stored.resets)
 
 
 def make_pipeline(
@@ -125,6 +135,7 @@ def make_pipeline(
         "[zookeeper]",
         f'hosts = "{zookeeper}"',
         f'root = "{root}"',
+        f'consumers_root = "{root}/consumers"',
         "session_timeout_seconds = 4",
         "[stream]",
         *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),

@@ -1,24 +1,32 @@
+import json
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offsets.errors import OffsetConflict, StoredStateInvalid
 from offsets.memory_store import MemoryStore
-from offsets.offset_range import OffsetRange, TopicPartition
+from offsets.offset_range import LostRange, OffsetRange, TopicPartition
+from offsets.reconcile import DELETED_BY_RETENTION, TOPIC_DELETED
 from offsets.store import (
     Commit,
     EpochStart,
     Pending,
+    Reset,
     decode_commit,
     decode_pending,
+    decode_reset,
     encode_commit,
     encode_pending,
+    encode_reset,
 )
 
 FIRST = TopicPartition("access-log", 0)
 offsets = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b-c"]), st.integers(0, 50)),
     st.integers(0, 2**53),
+    min_size=1,
 )
 
 
@@ -44,6 +52,43 @@ def test_commit_survives_its_stored_form(some_offsets):
 
 def test_pending_survives_its_stored_form():
     assert decode_pending(encode_pending(a_pending()), "node") == a_pending()
+
+
+def test_pending_keeps_what_was_lost_and_why():
+    lost = (
+        LostRange(OffsetRange(FIRST, 2, 5), DELETED_BY_RETENTION, 5),
+        LostRange(OffsetRange(FIRST, 9, 9), TOPIC_DELETED, None),
+    )
+    pending = Pending(1, 4, (), {}, lost)
+
+    assert decode_pending(encode_pending(pending), "node") == pending
+
+
+def test_o3_pending_of_the_time_before_losses_had_reasons_is_still_read():
+    body = {
+        "batch": 1,
+        "epoch": 4,
+        "ranges": [],
+        "topic_ids": {},
+        "lost": [["access-log", 0, 2, 5]],
+    }
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    data = json.dumps({"v": 1, "crc": zlib.crc32(text.encode()), "body": body}).encode()
+
+    lost = decode_pending(data, "node").lost
+
+    assert lost == (LostRange(OffsetRange(FIRST, 2, 5), DELETED_BY_RETENTION, 5),)
+
+
+def test_reset_survives_its_stored_form():
+    reset = Reset(3, 12.5, {FIRST: 10}, {FIRST: 2}, 4)
+
+    assert decode_reset(encode_reset(reset), "node") == reset
+
+
+def test_m12_map_without_any_offset_is_never_stored():
+    with pytest.raises(StoredStateInvalid, match="would leave no offset at all"):
+        encode_commit(a_commit(offsets={}))
 
 
 def test_empty_nodes_mean_nothing_yet():

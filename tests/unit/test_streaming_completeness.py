@@ -21,7 +21,7 @@ def admit(*records, counted_until=None):
 
 
 def counted(admission):
-    return [value for values in admission.values.values() for value in values]
+    return [value for found in admission.sources.values() for value in found.values]
 
 
 def test_records_that_follow_each_other_have_no_gap():
@@ -68,6 +68,54 @@ def test_cut_line_continues_where_the_shipper_says():
 
     assert admission.generations["g1"].gap_bytes == 0
     assert admission.generations["g1"].end_offset == 1005
+
+
+def test_cut_line_that_was_counted_is_never_counted_again_in_part():
+    admission = admit((key(0, truncated_end=1000), b"x" * 10), counted_until={"g1": 500})
+
+    assert counted(admission) == []
+    assert admission.generations["g1"].resent_lines == 1
+
+
+def test_key_that_claims_to_end_before_it_begins_stands_for_one_byte():
+    admission = admit((key(100, truncated_end=3), b"liar"), (key(101), b"next"))
+
+    assert counted(admission) == [b"liar", b"next"]
+    assert admission.generations["g1"].end_offset == 106
+
+
+def test_files_of_several_senders_are_kept_apart_although_their_records_alternate():
+    admission = admit(
+        (key(0), b"a"), (key(0, "g2"), b"bb"), (key(2), b"c"), (key(3, "g2"), b"dd"), (None, b"e")
+    )
+
+    assert {one.generation: one.end_offset for one in admission.generations.values()} == {
+        "g1": 4,
+        "g2": 6,
+    }
+    assert admission.sources[UNIDENTIFIED].record_indexes == [4]
+
+
+def test_m26_null_keys_and_values_and_empty_values_are_counted_and_block_nothing():
+    admission = admit((None, None), (key(0), None), (None, b""), (b"", b""), (key(0), b"x"))
+
+    assert admission.empty_records == 2
+    assert admission.unproven_lines == 2
+    assert admission.generations["g1"].lines == 1
+
+
+def test_keys_that_only_look_like_ours_are_unproven():
+    strange = [
+        b"palisade1|a|b|c|d|g1||",
+        b"palisade1|a|b|c|d|g1|-5|",
+        b"palisade1|a|b|c|d|g1|5",
+        b"palisade1|a|b|c|d|g1|\xff|",
+        b"||||||||",
+    ]
+    admission = admit(*((one, b"line") for one in strange))
+
+    assert admission.unproven_lines == len(strange)
+    assert not admission.generations
 
 
 def test_empty_line_is_a_line():

@@ -105,6 +105,14 @@ def test_snapshot_ahead_of_the_commit_is_not_used(ledger):
     assert ledger.latest_snapshot(a_commit(6)) is None
 
 
+def test_snapshot_of_another_version_is_not_read(ledger, tmp_path):
+    ledger.write_snapshot(LedgerEntry(1, 5), {"meta": pl.DataFrame({"batch": [1]})})
+    manifest = tmp_path / "snapshots" / f"{LedgerEntry(1, 5).name}.manifest.json"
+    manifest.write_text('{"v": 1, "tables": ["meta"]}')
+
+    assert ledger.latest_snapshot(a_commit(9)) is None
+
+
 def test_only_the_last_snapshots_are_kept(ledger, tmp_path):
     for batch in range(1, 6):
         ledger.write_snapshot(LedgerEntry(batch, 5), {"meta": pl.DataFrame({"batch": [batch]})})

@@ -1,10 +1,16 @@
-"""Spark's own PIDRateEstimatorSuite, its vectors in seconds instead of milliseconds."""
+"""Spark's own PIDRateEstimatorSuite and RateControllerSuite, their vectors in seconds instead of milliseconds.
+
+Not applicable: RC2 (rates reach receivers): a direct stream has none, the planner asks the estimator itself.
+"""
 
 import random
 
 import pytest
+from pydantic import ValidationError
 
+from streaming.phases import BatchClock
 from streaming.plan.rate_estimator import FinishedBatch, PidGains, RateEstimator
+from streaming.settings import StreamSettings
 
 
 def after(estimator: RateEstimator, at: float, lines: int, seconds: float, delay: float = 0.0):
@@ -13,6 +19,13 @@ def after(estimator: RateEstimator, at: float, lines: int, seconds: float, delay
 
 def estimator(proportional=1.0, integral=0.0, derived=0.0, min_rate=10.0, interval=0.02):
     return RateEstimator(interval, PidGains(proportional, integral, derived, min_rate))
+
+
+def test_p1_the_estimator_of_the_settings_is_the_pid_with_sparks_defaults():
+    """There is one estimator; a name for another is refused as any unknown setting."""
+    assert StreamSettings().new_estimator() == RateEstimator(2.0, PidGains(1.0, 0.2, 0.0, 100.0))
+    with pytest.raises(ValidationError, match="rate_estimator"):
+        StreamSettings.model_validate({"rate_estimator": "pid"})
 
 
 @pytest.mark.parametrize(
@@ -105,3 +118,33 @@ def test_rate_halves_nothing_but_follows_delay_exactly_as_documented():
     current = after(current, 1, 5000, 1.0)
 
     assert after(current, 2, 4000, 1.0, delay=0.5).latest_rate == pytest.approx(3600)
+
+
+def test_rc1_a_rate_is_published_after_each_finished_batch_but_the_first():
+    current, published = estimator(), []
+    for step in range(5):
+        current = after(current, step * 0.02, 100, 0.02)
+        published.append(current.latest_rate)
+
+    assert published[0] is None
+    assert all(rate > 0 for rate in published[1:])
+
+
+def test_wall_clock_that_steps_back_cannot_freeze_the_rate(monkeypatch):
+    """Spark's estimator takes wall-clock times and would ignore every batch until the clock caught up."""
+    monkeypatch.setattr("time.time", iter(range(10**9, 0, -1000)).__next__)
+    ticks = iter(range(100))
+    current = estimator(interval=1.0)
+    for _ in range(3):
+        clock = BatchClock(lambda: float(next(ticks)), 0.0)
+        with clock.phase("read"):
+            pass
+        current = current.after(clock.finished(500))
+
+    assert current.latest_rate == pytest.approx(500)
+
+
+def test_frozen_clock_is_what_a_step_back_would_do_to_the_rate():
+    learned = after(after(estimator(), 100, 10, 0.01), 101, 10, 0.01)
+
+    assert after(learned, 50, 9999, 0.01) is learned
