@@ -1,6 +1,6 @@
 # Palisade. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-unit bench lock dashboards clean
+.PHONY: help setup demo check test test-unit test-faults bench lock dashboards clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,6 +34,9 @@ test: check test-unit ## Run every test, with real servers
 
 test-unit: $(VENV)/.ready-dev ## Run the tests that need no server
 	$(BIN)/pytest -n 2 tests/unit tests/architecture
+
+test-faults: $(VENV)/.ready-dev ## Inject every fault as often as the promise says (REPEATS=2 for fewer)
+	PALISADE_FAULT_REPEATS=$(or $(REPEATS),full) $(BIN)/pytest tests/faults $(wildcard tests/integration/test_faults_*.py)
 
 bench: $(VENV)/.ready-dev ## Measure what a batch costs (QUICK=1 for under three minutes)
 	PYTHONPATH=tests $(BIN)/python -m bench.run $(if $(QUICK),--quick)

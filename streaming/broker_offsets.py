@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
@@ -18,14 +19,29 @@ from streaming.errors import KafkaUnavailable, TopicMissing
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LEADER_CHANGES = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
+_ATTEMPTS = 3
+_ASK_AGAIN_SECONDS = 0.2
 
 
 class BrokerOffsets:
     """Asks the brokers; every call is bounded by `timeout_seconds` and raises `KafkaUnavailable` beyond it."""
 
-    def __init__(self, kafka: KafkaSettings, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        timeout_seconds: float = 10.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._kafka = kafka
         self._timeout = timeout_seconds
+        self._sleep = sleep
         self._admin = AdminClient(client_properties(kafka))
 
     @property
@@ -74,22 +90,34 @@ class BrokerOffsets:
 
     def available(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Available]:
         """Earliest and latest offset of each partition, latest being the end of committed transactions."""
-        asked = [self._ask_offsets(partitions, spec) for spec in (_EARLIEST, _LATEST)]
-        earliest, latest = (self._answers(futures) for futures in asked)
+        earliest, latest = self._offsets(partitions, _EARLIEST, _LATEST)
         return {one: Available(earliest[one], latest[one]) for one in partitions}
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last readable record of each partition."""
-        return self._answers(self._ask_offsets(partitions, _LATEST))
+        return self._offsets(partitions, _LATEST)[0]
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
         """The first record of each partition that is not older than a time; its end where there is none."""
         spec = OffsetSpec.for_timestamp(timestamp_ms)
-        asked = [self._ask_offsets(partitions, one) for one in (spec, _LATEST)]
-        matched, latest = (self._answers(futures) for futures in asked)
+        matched, latest = self._offsets(partitions, spec, _LATEST)
         return {one: matched[one] if matched[one] >= 0 else latest[one] for one in partitions}
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], *specs: OffsetSpec
+    ) -> list[dict[TopicPartition, int]]:
+        """One request for each kind of offset, all under way at once; asked again while leaders change."""
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            try:
+                asked = [self._ask_offsets(partitions, spec) for spec in specs]
+                return [self._answers(futures) for futures in asked]
+            except KafkaUnavailable as error:
+                if not attempts_left or not _passes_soon(error.__cause__):
+                    raise
+                self._sleep(_ASK_AGAIN_SECONDS)
+        return []
 
     def _ask_offsets(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec
@@ -123,9 +151,20 @@ class BrokerOffsets:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: Exception) -> KafkaUnavailable:
-        cause = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        message = (
-            f"Kafka at {self._kafka.bootstrap_servers} did not answer within {self._timeout:g} s ({cause}): "
-            "start it, or set kafka.bootstrap_servers."
-        )
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        if (
+            cause is not None and cause.code() > 0
+        ):  # the broker's own word; below zero it is the client's
+            message = f"Kafka at {self.servers} cannot answer now: {cause.str()}."
+        else:
+            why = cause.str() if cause is not None else "no answer"
+            message = (
+                f"Kafka at {self.servers} did not answer within {self._timeout:g} s ({why}): "
+                "start it, or set kafka.bootstrap_servers."
+            )
         return KafkaUnavailable(message)
+
+
+def _passes_soon(error: BaseException | None) -> bool:
+    """Whether a broker said no only because leaders are changing, as they do after a topic was created."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _LEADER_CHANGES

@@ -62,7 +62,7 @@ class JobState:
 
     def apply(self, tables: Mapping[str, pl.DataFrame]) -> None:
         """Add one committed batch."""
-        self._add_account(tables["account"])
+        self._add_account(tables.get("account"))
         self._add_lost(tables.get("lost"))
         self._add_generations(tables.get("generations"))
         self._add_load(tables.get("load"))
@@ -123,8 +123,10 @@ class JobState:
         key = (metric.name, labels)
         self.counters[key] = self.counters.get(key, 0) + amount
 
-    def _add_account(self, account: pl.DataFrame) -> None:
+    def _add_account(self, account: pl.DataFrame | None) -> None:
         self._add(names.BATCHES, (), 1)
+        if account is None or account.is_empty():  # a batch that only recorded losses
+            return
         for name, column in _ACCOUNT_COUNTERS.items():
             key: CounterKey = (name, ())
             self.counters[key] = self.counters.get(key, 0) + int(account[column].sum())

@@ -1,12 +1,11 @@
 """Workers that die and leaders that are paused: whoever finishes the batch, every line counts once."""
 
-import os
 import signal
 import time
 
 import pytest
 from kazoo.client import KazooClient
-from support.drivers import DriverProcess, DriverThread, spark_workers_of
+from support.drivers import DriverProcess
 from support.fault_scene import SESSION_SECONDS, make_scene
 from support.fault_table import fault, repeats
 from support.oracle import read_committed
@@ -18,30 +17,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 @pytest.fixture
 def scene(tmp_path, kafka_bootstrap, zookeeper_hosts, znode_root, topic_name):
     return make_scene(tmp_path, kafka_bootstrap, zookeeper_hosts, znode_root, topic_name)
-
-
-def test_row_06_python_worker_killed_in_the_middle_of_a_task(scene, spark_context):
-    """Spark repeats the task in a new worker; what the dead one read counts nowhere."""
-    with fault(6, "Python worker kill -9 mid task") as run:
-        tracker = spark_context.statusTracker()
-        failed = 0
-        with DriverThread(scene.pipeline, spark_context, scene.totals) as driver:
-            scene.ship(400)
-            scene.wait_until_caught_up(check=lambda: require_running(driver))
-            for _ in range(repeats(1, 10)):
-                for partition in range(scene.partitions):
-                    scene.oracle.ship(f"file-{partition}", partition, 15_000, resend=0.05)
-                stages = wait_until(lambda: active_stages(tracker), within=30, every=0.002)
-                workers = spark_workers_of(os.getpid())
-                assert workers, "Spark has no Python worker"
-                for worker in workers:
-                    os.kill(worker, signal.SIGKILL)
-                run.injected += len(workers)
-                scene.wait_until_caught_up(within=120, check=lambda: require_running(driver))
-                infos = [tracker.getStageInfo(stage) for stage in stages]
-                failed += sum(info.numFailedTasks for info in infos if info is not None)
-        assert failed > 0, "no task was repeated"
-        run.judge(scene.verdict()).require_exact()
 
 
 def test_row_13_paused_leader_cannot_commit_what_it_had_begun(scene):

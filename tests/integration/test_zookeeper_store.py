@@ -2,16 +2,18 @@
 
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 from support.waiting import wait_until
 
-from offsets.commands import read_pipeline, reset
+from offsets.commands import plan_reset, read_pipeline, reset, reset_rows
 from offsets.errors import LeadershipLost, OffsetConflict, StoredStateInvalid, StoreUnavailable
 from offsets.leader_lock import LeaderLock
 from offsets.offset_range import OffsetRange, TopicPartition
+from offsets.reconcile import Available
 from offsets.settings import ZookeeperSettings
-from offsets.store import Commit, EpochStart, Pending
+from offsets.store import Commit, EpochStart, Pending, Reset, decode_commit
 from offsets.znode_paths import ZnodePaths
 from offsets.zookeeper_session import ZookeeperSession
 from offsets.zookeeper_store import ZookeeperStore
@@ -19,6 +21,7 @@ from offsets.zookeeper_store import ZookeeperStore
 pytestmark = pytest.mark.integration
 
 FIRST = TopicPartition("access-log", 0)
+SECOND = TopicPartition("access-log", 1)
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def settings(zookeeper_hosts, znode_root):
 
 @pytest.fixture
 def paths(znode_root):
-    return ZnodePaths(znode_root, "job")
+    return ZnodePaths(znode_root, "job", f"{znode_root}/consumers")
 
 
 @pytest.fixture
@@ -154,25 +157,148 @@ def test_epoch_from_replaced_zookeeper_data_is_refused(session, paths):
         LeaderLock(session, paths).acquire(lambda: False)
 
 
-def test_reset_is_refused_while_a_job_leads(session, paths):
-    lead(session, paths)
+def reset_to(session, paths, offset):
+    stored = read_pipeline(session, paths)
+    rows = reset_rows(stored.commit, {FIRST: Available(0, 100)}, {FIRST: offset})
+    return plan_reset(stored, rows, {"access-log": "id"}, lambda _: True)
 
-    with pytest.raises(OffsetConflict, match="The job is running"):
-        reset(session, paths, {FIRST: 0}, {"access-log": "id"})
 
-
-def test_reset_keeps_the_old_offsets(settings, paths):
+@pytest.fixture
+def stopped(settings, paths):
+    """A session beside a job that committed offset 10 and stopped."""
     with ZookeeperSession(settings).connected() as session:
         _, store = lead(session, paths)
         store.set_pending(a_pending())
         store.commit(a_commit())
     with ZookeeperSession(settings).connected() as session:
         wait_until(lambda: read_pipeline(session, paths).leader is None, within=10)
+        yield session
 
-        kept = reset(session, paths, {FIRST: 3}, {"access-log": "id"})
 
-        assert read_pipeline(session, paths).commit.offsets == {FIRST: 3}
-        assert b'"0":10' in session.client.get(kept)[0]
+def test_reset_is_refused_while_a_job_leads(session, paths):
+    planned = reset_to(session, paths, 0)
+    lead(session, paths)
+
+    with pytest.raises(OffsetConflict, match="The job is running"):
+        reset(session, paths, planned, now=2.0)
+
+
+def test_reset_keeps_the_old_offsets_and_notes_itself(stopped, paths):
+    kept = reset(stopped, paths, reset_to(stopped, paths, 3), now=2.0)
+
+    stored = read_pipeline(stopped, paths)
+    assert stored.commit == a_commit(offset=3)
+    assert decode_commit(stopped.client.get(kept)[0], kept) == a_commit()
+    assert stored.resets == (Reset(1, 2.0, {FIRST: 10}, {FIRST: 3}),)
+    assert stopped.client.get(paths.classic_offset(FIRST))[0] == b"3"
+
+
+def test_reset_drops_the_pending_batch(settings, paths):
+    with ZookeeperSession(settings).connected() as session:
+        lead(session, paths)[1].set_pending(a_pending())
+    with ZookeeperSession(settings).connected() as session:
+        wait_until(lambda: read_pipeline(session, paths).leader is None, within=10)
+
+        reset(session, paths, reset_to(session, paths, 3), now=2.0)
+
+        stored = read_pipeline(session, paths)
+        assert stored.pending is None
+        assert stored.resets[0].dropped_batch == 1
+
+
+def test_reset_of_something_else_than_was_shown_is_refused(settings, stopped, paths):
+    planned = reset_to(stopped, paths, 3)
+    with ZookeeperSession(settings).connected() as session:
+        _, store = lead(session, paths)
+        store.set_pending(a_pending(batch=2))
+        store.commit(a_commit(batch=2, offset=20))
+    wait_until(lambda: read_pipeline(stopped, paths).leader is None, within=10)
+
+    with pytest.raises(OffsetConflict, match="changed meanwhile: nothing was written"):
+        reset(stopped, paths, planned, now=2.0)
+
+
+def classic(session, paths):
+    parent = paths.classic_topic("access-log")
+    nodes = session.client.get_children(parent)
+    return {int(node): session.client.get(f"{parent}/{node}")[0] for node in nodes}
+
+
+def test_lag_tools_see_the_start_and_every_commit_as_plain_numbers(session, paths):
+    _, store = lead(session, paths)
+    store.initialise(a_commit(batch=0, offset=7))
+    assert classic(session, paths) == {0: b"7"}
+
+    store.set_pending(a_pending())
+    store.commit(replace(a_commit(), offsets={FIRST: 10, SECOND: 4}))
+
+    assert classic(session, paths) == {0: b"10", 1: b"4"}
+
+
+def test_partition_that_was_forgotten_is_no_longer_shown_to_lag_tools(session, paths):
+    _, store = lead(session, paths)
+    store.initialise(replace(a_commit(batch=0), offsets={FIRST: 10, SECOND: 4}))
+    store.set_pending(a_pending())
+    store.commit(a_commit())
+
+    assert classic(session, paths) == {0: b"10"}
+
+
+def test_later_leader_goes_on_with_the_nodes_of_the_one_before(settings, stopped, paths):
+    with ZookeeperSession(settings).connected() as session:
+        _, store = lead(session, paths)
+        store.set_pending(a_pending(batch=2))
+        store.commit(a_commit(batch=2, offset=20))
+
+    assert classic(stopped, paths) == {0: b"20"}
+
+
+def test_commit_does_not_fail_because_somebody_removed_the_nodes_of_lag_tools(session, paths):
+    _, store = lead(session, paths)
+    store.set_pending(a_pending())
+    store.commit(a_commit())
+    session.client.delete(paths.consumers_root, recursive=True)
+
+    for batch in (2, 3):
+        store.set_pending(a_pending(batch=batch))
+        store.commit(a_commit(batch=batch, offset=10 * batch))
+
+    assert store.load() == (a_commit(batch=3, offset=30), None)
+    assert classic(session, paths) == {0: b"30"}
+
+
+def test_refused_commit_leaves_the_nodes_of_lag_tools_alone(session, paths):
+    _, store = lead(session, paths)
+    store.set_pending(a_pending())
+    store.commit(a_commit())
+    store.set_pending(a_pending(batch=2))
+    session.client.set(paths.commit, b"")
+
+    with pytest.raises(OffsetConflict, match="another job uses the same"):
+        store.commit(a_commit(batch=2, offset=20))
+
+    assert classic(session, paths) == {0: b"10"}
+
+
+def test_nodes_of_lag_tools_can_be_switched_off(session, znode_root):
+    paths = ZnodePaths(znode_root, "job", "")
+    _, store = lead(session, paths)
+    store.set_pending(a_pending())
+    store.commit(a_commit())
+
+    assert session.client.exists(f"{znode_root}/consumers") is None
+
+
+def test_more_partitions_than_one_transaction_can_carry_are_all_shown(session, paths):
+    many = {TopicPartition("access-log", number): number for number in range(2_500)}
+    _, store = lead(session, paths)
+    store.initialise(replace(a_commit(batch=0), offsets=many))
+    store.set_pending(a_pending())
+    store.commit(replace(a_commit(), offsets={one: at + 1 for one, at in many.items()}))
+
+    parent = paths.classic_topic("access-log")
+    assert len(session.client.get_children(parent)) == 2_500
+    assert session.client.get(f"{parent}/2499")[0] == b"2500"
 
 
 def test_unreachable_zookeeper_is_one_sentence_with_the_remedy():

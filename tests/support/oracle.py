@@ -17,17 +17,19 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 STATUSES = (200, 201, 204, 206, 301, 302, 304, 404, 410, 500, 503)
 LINES_PER_RECORD = 20
 _ENTRY = re.compile(r"^b(\d{12})-e(\d{20})\.parquet$")
+_BLOCK = re.compile(r"^compact-(\d{12})-(\d{12})-e(\d{20})\.json$")
 _REQUEST = re.compile(rb'"[A-Z]+ /(\w+)/([\w-]+)/(\d+)/(\d+) HTTP/1\.1"')
 
 Cell = tuple[int, str, int]
@@ -84,6 +86,10 @@ class Oracle:
         self.files: dict[str, OracleFile] = {}
         self.records_confirmed = 0
         self.lines_sent = 0
+        self.lines_uncounted = 0
+        self.lost_lines = 0
+        self._record_lines: dict[tuple[int, int], tuple[str, int, int]] = {}
+        self._gone: set[tuple[str, int]] = set()
         self._base = int(time.time()) // 60 * 60 - 120
         self._written = folder / f"oracle-{self.run}.jsonl"
         self._producer = _new_producer(bootstrap)
@@ -97,12 +103,16 @@ class Oracle:
     @property
     def resent_count(self) -> int:
         """Lines that were sent again."""
-        return self.lines_sent - self.line_count
+        return self.lines_sent - self.line_count - self.lines_uncounted
 
     def ship(self, file: str, partition: int, count: int, resend: float = 0.2) -> int:
         """Write lines and send them as a shipper would, now and then again from an earlier place."""
         target = self._write(file, partition, count)
         return self._finish(target, self._send(self._producer, target, resend), self._producer)
+
+    def reconnect(self) -> None:
+        """Learn of new partitions at once."""
+        self._producer = _new_producer(self.bootstrap)
 
     def ship_many(self, lines: int, partitions: int, resend: float = 0.2) -> None:
         """Spread lines over one file for each partition."""
@@ -115,13 +125,26 @@ class Oracle:
         """Send lines by another producer; they count only once `count_sent` says so."""
         target = self._write(file, partition, count)
         self._send(producer, target, resend=0)
+        self.lines_uncounted += count
         return target
 
     def count_sent(self, target: OracleFile) -> None:
         """The lines of `send_uncounted` are committed: from now on they must be in the output."""
-        sent = len(target.lines) - target.sent
+        self.lines_uncounted -= len(target.lines) - target.sent
         self._note(target)
-        self.lines_sent += sent
+
+    def forget_records(self, partition: int, offsets: range) -> int:
+        """Kafka deleted these records unread: the bytes of their lines, which are expected no more.
+
+        Only for records that were sent once.
+        """
+        size = 0
+        for offset in offsets:
+            file, begin, until = self._record_lines[partition, offset]
+            self._gone |= {(file, number) for number in range(begin, until)}
+            size += sum(len(one.text) + 1 for one in self.files[file].lines[begin:until])
+        self.lost_lines = len(self._gone)
+        return size
 
     def check(self, ledger: Path, zookeeper: str, root: str, plain: bool = True) -> Verdict:
         """Read the committed Parquet files and the commit node without the product, and compare.
@@ -130,7 +153,7 @@ class Oracle:
         """
         commit = read_commit(zookeeper, root)
         account = read_committed(ledger, "account", commit)
-        problems = [*_untiled(account, commit["offsets"])]
+        problems = [*_untiled(account, read_committed(ledger, "lost", commit), commit["offsets"])]
         read = sum(row["records"] for row in account)
         spanned = sum(row["until_offset"] - row["from_offset"] for row in account)
         if plain and read != spanned:
@@ -200,7 +223,7 @@ class Oracle:
                 key=f"{identity}|{file.starts[position]}|".encode(),
                 partition=file.partition,
                 headers=[("path", f"/var/log/{file.name}.log".encode())],
-                on_delivery=lambda error, _: self._confirm(error, failures),
+                on_delivery=partial(self._confirm, (file.name, position, until), failures),
             )
             producer.poll(0)
             self.lines_sent += until - position
@@ -209,9 +232,12 @@ class Oracle:
                 position = max(position - self.random.randint(1, 3 * LINES_PER_RECORD), 0)
         return failures
 
-    def _confirm(self, error: object, failures: list[object]) -> None:
+    def _confirm(
+        self, lines: tuple[str, int, int], failures: list[object], error: object, message: Message
+    ) -> None:
         if error is None:
             self.records_confirmed += 1
+            self._record_lines[message.partition(), message.offset()] = lines
         else:
             failures.append(error)
 
@@ -235,7 +261,10 @@ class Oracle:
         cells: dict[Cell, list[int]] = {}
         for text in self._written.read_text().splitlines():
             row = json.loads(text)
-            for line in self.files[row["file"]].lines[row["from"] : row["until"]]:
+            for number in range(row["from"], row["until"]):
+                if (row["file"], number) in self._gone:
+                    continue
+                line = self.files[row["file"]].lines[number]
                 counted = cells.setdefault(line.cell, [0, 0])
                 counted[0] += 1
                 counted[1] += line.checksum
@@ -262,15 +291,19 @@ class Oracle:
 
     def _compare_files(self, generations: Sequence[dict[str, Any]]) -> Iterator[str]:
         for name, file in self.files.items():
+            if file.sent == 0:
+                continue
             rows = [row for row in generations if row["generation"] == f"{self.run}-{name}"]
             lines = sum(row["lines"] for row in rows)
             end = max((row["end_offset"] for row in rows), default=0)
             gaps = sum(row["gap_bytes"] for row in rows)
             size = file.starts[file.sent] if file.sent < len(file.starts) else file.size
-            if (lines, end, gaps) != (file.sent, size, 0):
+            gone = [number for gone_file, number in self._gone if gone_file == name]
+            missing = sum(len(file.lines[number].text) + 1 for number in gone)
+            if (lines, end, gaps) != (file.sent - len(gone), size, missing):
                 yield (
                     f"{name}: {lines} lines to byte {end} with {gaps} bytes missing, "
-                    f"not {file.sent} lines to byte {size}"
+                    f"not {file.sent - len(gone)} lines to byte {size} with {missing}"
                 )
 
 
@@ -298,16 +331,34 @@ def read_commit(zookeeper: str, root: str, job: str = "palisade") -> dict[str, A
 
 
 def read_committed(ledger: Path, table: str, commit: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table over all committed batches, with their batch and epoch."""
+    """The rows of a table over all committed batches, with their batch and, where not compacted, epoch."""
     rows = []
+    compacted = 0
+    for first, last, name, parts in _blocks(ledger):
+        assert first == compacted + 1, f"the block {name} does not follow batch {compacted}"
+        compacted = last
+        for part in range(parts.get(table, 0)):
+            rows += pq.ParquetFile(ledger / table / f"{name}.{part:04d}.parquet").read().to_pylist()
     for path in sorted((ledger / table).glob("b*.parquet")):
         match = _ENTRY.match(path.name)
         assert match, f"a file that nobody knows: {path}"
         batch, epoch = int(match[1]), int(match[2])
-        if batch <= commit["batch"] and epoch == _epoch_of(batch, commit["epochs"]):
+        committed = compacted < batch <= commit["batch"]
+        if committed and epoch == _epoch_of(batch, commit["epochs"]):
             for row in pq.ParquetFile(path).read().to_pylist():
                 rows.append({**row, "batch": batch, "epoch": epoch})
     return rows
+
+
+def _blocks(ledger: Path) -> Iterator[tuple[int, int, str, dict[str, int]]]:
+    """Blocks of compacted batches: first and last batch, name, and the parts of each table."""
+    reached = 0
+    markers = ((_BLOCK.match(path.name), path) for path in (ledger / "blocks").glob("*.json"))
+    found = [(int(m[1]), int(m[2]), int(m[3]), path) for m, path in markers if m]
+    for first, last, _, path in sorted(found, key=lambda one: (one[0], -one[1], -one[2])):
+        if first > reached:
+            reached = last
+            yield first, last, path.stem, json.loads(path.read_text())["parts"]
 
 
 def _epoch_of(batch: int, epochs: Iterable[Sequence[int]]) -> int | None:
@@ -317,10 +368,13 @@ def _epoch_of(batch: int, epochs: Iterable[Sequence[int]]) -> int | None:
 
 
 def _untiled(
-    account: Sequence[dict[str, Any]], offsets: dict[str, dict[str, int]]
+    account: Sequence[dict[str, Any]],
+    lost: Sequence[dict[str, Any]],
+    offsets: dict[str, dict[str, int]],
 ) -> Iterator[str]:
+    """Where a range does not begin where the last one ended; a lost range counts as one."""
     reached: dict[tuple[str, int], int] = {}
-    for row in sorted(account, key=lambda row: (row["batch"], row["from_offset"])):
+    for row in sorted([*account, *lost], key=lambda row: (row["batch"], row["from_offset"])):
         place = row["topic"], row["partition"]
         expected = reached.get(place, 0)
         if row["from_offset"] != expected:

@@ -138,11 +138,18 @@ def make_pipeline(
         f'consumers_root = "{root}/consumers"',
         "session_timeout_seconds = 4",
         "[stream]",
-        *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),
+        *(f"{key} = {_toml(value)}" for key, value in settings.items()),
     ]
     config = folder / "palisade.toml"
     config.write_text("\n".join(lines) + "\n")
     return Pipeline(folder, config, bootstrap, topic)
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it: as JSON does, but for tables."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
 
 
 def log_lines(count: int, first: int = 0) -> list[bytes]:
