@@ -27,7 +27,8 @@ from streaming.broker_offsets import BrokerOffsets
 from streaming.errors import JavaUnusable, StreamError, TopicMissing
 from streaming.java import OLDEST_VERSION, find_java
 from streaming.ledger_files import open_ledger_files
-from streaming.settings import StreamSettings
+from streaming.settings import StreamSettings, subscription
+from streaming.subscription import look
 
 Verdict = Literal["ok", "problem", "not used"]
 _MAX_SKEW_SECONDS = 5.0
@@ -70,7 +71,7 @@ def examine(examined: Examined, environ: Mapping[str, str]) -> list[Finding]:
         check_python,
         lambda: check_java(environ),
         lambda: check_kafka(examined.kafka),
-        lambda: check_topic(examined.kafka),
+        lambda: check_topic(examined.kafka, examined.stream),
         lambda: check_zookeeper(examined.zookeeper),
         lambda: check_ledger(examined.stream.ledger),
         lambda: check_listen_address(examined.stream.listen),
@@ -115,19 +116,22 @@ def check_kafka(kafka: KafkaSettings) -> Finding:
     return Finding("Kafka", "ok", f"answers at {kafka.bootstrap_servers}")
 
 
-def check_topic(kafka: KafkaSettings) -> Finding:
-    """Whether the topic exists."""
+def check_topic(kafka: KafkaSettings, stream: StreamSettings) -> Finding:
+    """Whether the topics and partitions that the job is to read exist."""
+    wanted = subscription(kafka, stream)
     try:
         broker = BrokerOffsets(kafka, timeout_seconds=_HTTP_TIMEOUT_SECONDS)
-        _, partitions = broker.topic(kafka.topic)
-    except TopicMissing:
-        if kafka.create_topic:
-            return Finding("Topic", "ok", f"'{kafka.topic}' will be created by the shipper")
-        remedy = "create it, or set kafka.create_topic = true"
-        return Finding("Topic", "problem", f"'{kafka.topic}' does not exist", remedy)
+        found = look(broker, wanted)
     except StreamError:
         return Finding("Topic", "problem", "unknown: Kafka does not answer", "see Kafka")
-    return Finding("Topic", "ok", f"'{kafka.topic}' with {len(partitions)} partitions")
+    missing = wanted.missing(found)
+    if missing and kafka.create_topic and wanted.named_topics == (kafka.topic,):
+        return Finding("Topic", "ok", f"'{kafka.topic}' will be created by the shipper")
+    if missing:
+        remedy = "create it, or set kafka.create_topic = true"
+        return Finding("Topic", "problem", f"not there: {', '.join(missing)}", remedy)
+    names = ", ".join(f"'{name}'" for name in sorted(found.topic_ids))
+    return Finding("Topic", "ok", f"{names} with {len(found.available)} partitions")
 
 
 def check_zookeeper(zookeeper: ZookeeperSettings) -> Finding:

@@ -12,11 +12,6 @@ from support.waiting import wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def scene(tmp_path, kafka_bootstrap, zookeeper_hosts, znode_root, topic_name):
-    return make_scene(tmp_path, kafka_bootstrap, zookeeper_hosts, znode_root, topic_name)
-
-
 def test_row_06_python_worker_killed_in_the_middle_of_a_task(
     tmp_path, kafka_bootstrap, zookeeper_hosts, znode_root, topic_name, spark_context
 ):
@@ -46,3 +41,16 @@ def test_row_06_python_worker_killed_in_the_middle_of_a_task(
             repeated += sum(info.numFailedTasks for info in infos if info is not None)
         assert repeated > 0, "no task was running when its worker was killed"
         run.judge(scene.verdict()).require_exact()
+
+
+def active_stages(tracker):
+    """Stages that have a task running right now."""
+    return [
+        stage
+        for stage in tracker.getActiveStageIds()
+        if (info := tracker.getStageInfo(stage)) is not None and info.numActiveTasks > 0
+    ]
+
+
+def require_running(driver):
+    assert driver.is_running, repr(driver.error)

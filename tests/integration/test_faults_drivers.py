@@ -51,15 +51,6 @@ def test_row_13_paused_leader_cannot_commit_what_it_had_begun(scene):
         run.judge(scene.verdict()).require_exact()
 
 
-def active_stages(tracker):
-    """Stages that have a task running right now."""
-    return [
-        stage
-        for stage in tracker.getActiveStageIds()
-        if (info := tracker.getStageInfo(stage)) is not None and info.numActiveTasks > 0
-    ]
-
-
 def pause_inside_a_batch(scene, leader):
     """Stop the leader while its batch is pending; try again when the batch was quicker."""
     path = f"{scene.root}/pipelines/palisade/pending"
@@ -83,7 +74,3 @@ def pause_inside_a_batch(scene, leader):
 def batch_rows(scene, batch):
     rows = read_committed(scene.ledger, "account", scene.commit())
     return [row for row in rows if row["batch"] == batch]
-
-
-def require_running(driver):
-    assert driver.is_running, repr(driver.error)
